@@ -16,12 +16,12 @@ port=${WEB_PORT:-4949}
 REMOTE_PORT=4949
 folder=/data/local/tmp/yuzuri-$$
 
-case "$port" in '' | *[!0-9]*) fail "WEB_PORT is '$port': give the number of a port" ;; esac
+case "$port" in '' | *[!0-9]*) fail "WEB_PORT is '$port': give a port number" ;; esac
 case "${WATCH_SECONDS:-1}" in *[!0-9]*) fail "WATCH_SECONDS is '$WATCH_SECONDS': give a number" ;; esac
 # Arguments pass through two shells: reject characters that no valid argument has.
 if [ "${1:-}" = yuzuri ]; then
     shift
-    [ $# != 0 ] || fail "which word of yuzuri? See yuzuri --help"
+    [ $# != 0 ] || fail "name a command: see yuzuri --help"
     for word in "$@"; do
         [[ $word =~ ^[][A-Za-z0-9_.:/@%+=,-]+$ ]] || fail "'$word' cannot be passed on to the device"
     done
@@ -120,4 +120,4 @@ running=$!
 status=0
 wait "$running" || status=$?
 running=
-[ $status = 0 ] || fail "the engine ended with code $status: see what it said above"
+[ $status = 0 ] || fail "the engine ended with code $status: see its messages above"

@@ -21,8 +21,8 @@ fi
 # Use a variable: in a pipe, a reader that stops early would end readelf with SIGPIPE, and with it
 # this script.
 headers=$(readelf -hlW "$engine")
-grep -q 'Machine: *AArch64' <<<"$headers" || fail "$engine is no program for arm64"
-! grep -q INTERP <<<"$headers" || fail "$engine asks for shared libraries that Android does not have: build it by scripts/static-build.sh"
+grep -q 'Machine: *AArch64' <<<"$headers" || fail "$engine is not an arm64 program"
+! grep -q INTERP <<<"$headers" || fail "$engine needs shared libraries that Android does not have: build it by scripts/static-build.sh"
 
 android_resources
 rm -rf $out/classes $out/dex $out/package
@@ -53,14 +53,14 @@ rm -f "$apk.idsig"
 
 apksigner verify --min-sdk-version "$min_sdk" "$apk"
 badging=$(aapt2 dump badging "$apk" 2>/dev/null)
-expect() { grep -qF "$1" <<<"$badging" || fail "the package does not say: $1"; }
+expect() { grep -qF "$1" <<<"$badging" || fail "the package does not declare: $1"; }
 expect "package: name='org.yuzuri'"
 expect "versionName='$version'"
 expect "native-code: 'arm64-v8a'"
 expect "launchable-activity: name='org.yuzuri.MainActivity'"
 permissions=$(sed -n "s/^uses-permission: name='\(.*\)'.*/\1/p" <<<"$badging" | sort | paste -sd' ')
 wanted="android.permission.CHANGE_WIFI_MULTICAST_STATE android.permission.FOREGROUND_SERVICE android.permission.FOREGROUND_SERVICE_DATA_SYNC android.permission.INTERNET"
-[ "$permissions" = "$wanted" ] || fail "the package asks for: $permissions"
+[ "$permissions" = "$wanted" ] || fail "the package requests: $permissions"
 bytes=$(stat -c %s "$apk")
 say "$apk: $bytes bytes, of them the engine $(unzip -lv "$apk" | awk '/libyuzuri/ {print $3 " packed, " $1 " unpacked"}')"
 grep -E "^(package|sdkVersion|targetSdkVersion|uses-permission|native-code|application-label):" <<<"$badging" >&2

@@ -108,7 +108,7 @@ class Book:
                 return match[0]
             to = self.target(page, link)
             if to is None:
-                self.wrong.append(f"{self.source(page).relative_to(ROOT)}: nothing is at {link}")
+                self.wrong.append(f"{self.source(page).relative_to(ROOT)}: broken link {link}")
                 return match[0]
             return match[1] + to.replace("&", "&amp;") + match[3]
 
@@ -126,7 +126,7 @@ def main() -> int:
     for wrong in book.wrong:
         print(f"book: {wrong}", file=sys.stderr)
     if not book.wrong:
-        print(f"book: {len(pages)} pages, every link leads somewhere: {BOOK.relative_to(ROOT)}/index.html")
+        print(f"book: {len(pages)} pages, all links are valid: {BOOK.relative_to(ROOT)}/index.html")
     return 1 if book.wrong else 0
 
 

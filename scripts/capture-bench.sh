@@ -31,7 +31,7 @@ if [ -n "${PCAPNG:-}" ]; then
 fi
 
 if [ -n "${INSTRUCTIONS:-}" ]; then
-    command -v valgrind >/dev/null || { echo "valgrind is not installed, by which instructions are counted: apt-get install valgrind" >&2; exit 1; }
+    command -v valgrind >/dev/null || { echo "valgrind, which counts the instructions, is not installed: apt-get install valgrind" >&2; exit 1; }
     # The instructions of the busiest thread.
     instructions() {
         rm -f "$folder"/count*

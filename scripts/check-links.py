@@ -147,7 +147,7 @@ def main():
     found = list(Tree(root).problems())
     print("\n".join(found), end="\n" if found else "", file=sys.stderr)
     if found:
-        sys.exit(f"check-links: {len(found)} links lead nowhere")
+        sys.exit(f"check-links: {len(found)} broken links")
 
 
 if __name__ == "__main__":

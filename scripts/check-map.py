@@ -31,7 +31,7 @@ def rows(text: str) -> list[tuple[int, str, set[str]]]:
         layer, crate, _, uses = [cell.strip() for cell in line.strip().strip("|").split("|")]
         name = re.fullmatch(r"\[(.+)\]\(crates/\1\)", crate)
         if not name:
-            sys.exit(f"check-map: ARCHITECTURE.md: '{crate}' is no crate: write [NAME](crates/NAME)")
+            sys.exit(f"check-map: ARCHITECTURE.md: '{crate}' is not a crate: write [NAME](crates/NAME)")
         parsed.append((int(layer), name[1], {word.strip() for word in uses.split(",") if word.strip()}))
     return parsed
 
@@ -45,13 +45,13 @@ def differences(root: Path) -> list[str]:
     found += [f"{name} is not in the map" for name in sorted(crates) if name.removeprefix(PREFIX) not in layers]
     for layer, name, uses in mapped:
         if name not in crates:
-            found.append(f"{name} is in the map, and there is no such crate")
+            found.append(f"{name} is in the map, but there is no such crate")
             continue
         real = crates[name]
-        found += [f"{name} uses {other}, and the map does not say so" for other in sorted(real - uses)]
-        found += [f"{name} does not use {other}, as the map says" for other in sorted(uses - real)]
+        found += [f"{name} uses {other}, which the map does not list" for other in sorted(real - uses)]
+        found += [f"the map lists {other} for {name}, which does not use it" for other in sorted(uses - real)]
         found += [
-            f"{name} (layer {layer}) uses {other} (layer {layers[other]}): arrows run to lower layers only"
+            f"{name} (layer {layer}) uses {other} (layer {layers[other]}): dependencies must be in lower layers"
             for other in sorted(real & layers.keys())
             if layers[other] >= layer
         ]

@@ -2,7 +2,7 @@
 # Compares the simulation with the kernel: runs scenarios/check in the laboratory (virtual time,
 # root; finished runs are not repeated; the first time takes hours) and in crates/yuzuri-sim, and
 # prints a table that marks values beyond the limits.
-#   compare-simulation.sh [RESULTS_FOLDER] [ARGUMENTS OF THE EXAMPLE, such as --seeds 20, --save FILE]
+#   compare-simulation.sh [RESULTS_FOLDER] [ARGUMENTS of `yuzuri-eval simulation laboratory`, such as --seeds 20, --save FILE]
 # YUZURI_LAB is the laboratory's program (default: built from this tree), JOBS the number of
 # parallel guests (default: 1).
 set -euo pipefail

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Eight 802.11n terminals behind one emulated access point send to one server, first without
 # sharing, then with it. The page shows their windows, and a final table compares both halves.
-# DEMO=ap lets the access point share instead of the terminals. DEMO_SECONDS is the total duration; by default the first half takes 20 s and the second runs until
-# Ctrl-C. Leaves nothing behind except the recording.
+# DEMO=ap lets the access point share instead of the terminals. DEMO_SECONDS is the total duration;
+# by default the first half takes 20 s and the second runs until Ctrl-C. Leaves nothing behind except
+# the recording.
 set -euo pipefail
 
 yuzuri=${YUZURI:-target/demo/yuzuri}

@@ -38,22 +38,22 @@ fi
 is active active
 stage="its congestion control is registered"
 controls | grep -qw $name
-stage="it answers, and takes new flows at once"
+stage="it answers, and takes new flows immediately"
 yuzuri share status --json >/service.status
 grep -q '"steers":true' /service.status
 if grep -q '"new_flows_wait"' /service.status; then false; fi
-stage="it is a user of its own, without a capability"
+stage="it runs as a separate user, without capabilities"
 own=/proc/$(process)
 [ "$(stat -c %U "$own")" = yuzuri ]
 [ "$(grep -c '^Cap\(Inh\|Prm\|Eff\|Amb\):.0*$' "$own/status")" = 4 ]
-stage="its files are its own"
+stage="its files belong to its user"
 [ "$(stat -c '%U:%G %a' /etc/yuzuri/share.key)" = 'root:yuzuri 640' ]
 [ "$(stat -c '%U:%G %a' /run/yuzuri)" = 'yuzuri:yuzuri 755' ]
 [ "$(stat -c '%U:%G %a' /var/lib/yuzuri)" = 'yuzuri:yuzuri 700' ]
 [ "$(stat -c '%U:%G %a' /var/lib/yuzuri/node)" = 'yuzuri:yuzuri 600' ]
 [ "$(find /run/yuzuri -name share.sock -printf '%u:%g %m')" = 'yuzuri:yuzuri 660' ]
 
-stage="its address filter lets a neighbour in and it out to the neighbour"
+stage="its address filter permits packets from and to a neighbour"
 ip netns add neighbour
 ip link set v1 netns neighbour
 ip -n neighbour address add 10.99.0.2/24 broadcast 10.99.0.255 dev v1
@@ -66,7 +66,7 @@ until [ "$(members)" = 1 ] && [ "$(members --runtime /root/neighbour)" = 1 ]; do
     [ $SECONDS -lt $deadline ] || false
     sleep 0.5
 done
-stage="its address filter keeps other addresses out"
+stage="its address filter blocks other addresses"
 refused() {
     yuzuri share status --json | grep -o '"refused":{[^}]*}' | tr -c '0-9\n' ' ' |
         awk '{ for (i = 1; i <= NF; i++) sum += $i } END { print sum + 0 }'
@@ -102,13 +102,13 @@ until journalctl --no-pager --output cat --unit yuzuri-share | grep -q 'the conf
     sleep 0.2
 done
 [ "$(process)" = "$first" ]
-stage="upgrading starts it anew"
+stage="upgrading restarts it"
 dpkg --force-confold -i /package.deb
 is active active
 [ "$(process)" != "$first" ]
 controls | grep -qw $name
 
-stage="a daemon that hangs is ended by the watchdog and started anew"
+stage="the watchdog restarts a daemon that hangs"
 hung=$(process)
 [ "$(systemctl show --property WatchdogUSec --value yuzuri-share)" = 10s ]
 kill -STOP "$hung"

@@ -15,7 +15,7 @@ fail() { say "$*"; exit 1; }
 usage() { say "usage: dist-sign.sh sign|verify FOLDER"; exit 2; }
 [ $# = 2 ] || usage
 folder=$2
-[ -d "$folder" ] || fail "$folder is no folder"
+[ -d "$folder" ] || fail "$folder is not a folder"
 files() { (cd "$folder" && find . -type f ! -name SHA256SUMS ! -name SHA256SUMS.sig ! -name allowed_signers -printf '%P\n' | LC_ALL=C sort); }
 
 sign() {
@@ -27,7 +27,7 @@ sign() {
         ssh-keygen -q -t ed25519 -N '' -C 'made for one build' -f "$key"
     fi
     [ -r "$key" ] || fail "DIST_SIGNING_KEY: $key cannot be read"
-    public=$(ssh-keygen -y -f "$key" 2>/dev/null || cat "${key%.pub}.pub") || fail "$key: neither a key of OpenSSH's nor is its public part beside it"
+    public=$(ssh-keygen -y -f "$key" 2>/dev/null || cat "${key%.pub}.pub") || fail "$key: not an OpenSSH private key, and its public key is not next to it"
     # Two fields: key type and key. A comment may contain anything.
     printf '%s namespaces="%s" %s\n' "$SIGNER" "$SIGNER" "$(cut -d' ' -f1,2 <<<"$public")" >"$folder/allowed_signers"
     rm -f "$folder/SHA256SUMS.sig"
@@ -45,12 +45,12 @@ verify() {
     [ -r "$folder/SHA256SUMS" ] && [ -r "$folder/SHA256SUMS.sig" ] || fail "$folder has no SHA256SUMS with SHA256SUMS.sig"
     ssh-keygen -Y verify -f "$signers" -I "$SIGNER" -n "$SIGNER" -s "$folder/SHA256SUMS.sig" <"$folder/SHA256SUMS" >/dev/null 2>&1 ||
         fail "FAILED: SHA256SUMS is not signed by a key of $signers"
-    (cd "$folder" && sha256sum --quiet --strict -c SHA256SUMS >&2) || fail "FAILED: files are not as they were signed"
+    (cd "$folder" && sha256sum --quiet --strict -c SHA256SUMS >&2) || fail "FAILED: files differ from the signed ones"
     # An unsigned file must not pass as signed.
     listed=$(sed 's/^[0-9a-f]* [ *]//' "$folder/SHA256SUMS" | LC_ALL=C sort)
     [ "$listed" = "$(files)" ] || fail "FAILED: files that are not in SHA256SUMS: $(comm -13 <(printf '%s\n' "$listed") <(files) | paste -sd' ')"
-    [ -n "${ALLOWED_SIGNERS:-}" ] || say "the key is the folder's own: it proves that the files are of one build, not whose"
-    say "all files are as they were signed"
+    [ -n "${ALLOWED_SIGNERS:-}" ] || say "the key is from the folder itself: it proves only that all files are from one build"
+    say "all files are unchanged since they were signed"
 }
 
 case $1 in

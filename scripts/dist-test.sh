@@ -20,7 +20,7 @@ if [ -z "${DIST_TEST_FOLDER:-}" ]; then
     scripts/setup.sh dist
     compgen -G 'dist/*.deb' >/dev/null || fail "no packages in dist/: make dist"
     scripts/dist-sign-test.sh
-    scripts/dist-sign.sh verify dist || fail "dist/ is not as it was made: make dist"
+    scripts/dist-sign.sh verify dist || fail "dist/ was changed after it was built: make dist"
     DIST_TEST_FOLDER=$(mktemp -d)
     export DIST_TEST_FOLDER
     worker=
@@ -66,7 +66,7 @@ END
         worker=$!
         wait $worker || true
         worker=
-        verdict=$(cat "$root/service.verdict" 2>/dev/null || echo "FAILED: the container did not come to its end")
+        verdict=$(cat "$root/service.verdict" 2>/dev/null || echo "FAILED: the container did not finish")
         say "the service under systemd: $verdict"
         case "$verdict" in FAILED*)
             tail -n 30 "$root/service.log" "$DIST_TEST_FOLDER/container" >&2 || true
@@ -227,7 +227,7 @@ for package in dist/*.deb; do
     [ "$told" = 'root:yuzuri 640' ] || fail "$debian: after an upgrade the service cannot read the key: $told"
     inside apt-get -q -y remove "yuzuri:$debian" >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "$debian: removing"; }
     for gone in /usr/bin/yuzuri /usr/bin/yuzuri-identify /usr/share/doc/yuzuri $unit /usr/share/man/man1/yuzuri.1.gz; do
-        [ ! -e "$root$gone" ] || fail "$debian: $gone is there after removing"
+        [ ! -e "$root$gone" ] || fail "$debian: $gone still exists after removing"
     done
     for kept in /etc/yuzuri/share.toml /etc/yuzuri/share.key /var/lib/yuzuri/node; do
         [ -e "$root$kept" ] || fail "$debian: $kept is gone after removing, without purging"
@@ -239,3 +239,14 @@ for package in dist/*.deb; do
     if [ $native = no ]; then inside dpkg --remove-architecture "$debian"; fi
     rm -f "$root/package.deb" "$root/package.emulator"
 done
+
+# armv7's programs are in no package.
+if [ -d dist/armv7 ]; then
+    for program in yuzuri yuzuri-identify; do
+        told=$(qemu-arm-static "dist/armv7/$program" --version)
+        [ "$told" = "$program $version" ] || fail "armv7: $program --version said: $told"
+    done
+    qemu-arm-static dist/armv7/yuzuri doctor >"$work/log" 2>&1 || [ $? = 1 ]
+    grep -q '^kernel' "$work/log" || { cat "$work/log" >&2; fail "armv7: doctor"; }
+    say "armv7: the programs start: $(head -n 1 "$work/log")"
+fi

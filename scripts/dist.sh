@@ -6,10 +6,19 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh
+. scripts/cross.sh
 
 say() { printf 'dist: %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }
 step() { say "=== $* ($SECONDS s)"; }
+debian_name() {
+    case $1 in
+    x86_64) echo amd64 ;;
+    aarch64) echo arm64 ;;
+    armv7) echo armhf ;;
+    *) fail "no package is made for $1: x86_64, aarch64 or armv7" ;;
+    esac
+}
 size() { stat -c %s "$1" | awk '{ printf "%.2f MB", $1 / 1e6 }'; }
 
 read -r -a archs <<<"${DIST_ARCHITECTURES:-x86_64 aarch64}"
@@ -25,7 +34,7 @@ base=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 work=$base/dist
 version=$(cargo metadata --no-deps --locked --format-version 1 |
     python3 -c 'import json, sys; print(next(p["version"] for p in json.load(sys.stdin)["packages"] if p["name"] == "yuzuri"))')
-SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null) || fail "the date of what is given away is that of its commit: this must be a checkout with git"
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null) || fail "the date of a release is that of its commit: run this in a git checkout"
 export SOURCE_DATE_EPOCH TZ=UTC LC_ALL=C.UTF-8
 umask 022
 rm -rf "$out" "$work"
@@ -44,7 +53,7 @@ for arch in "${archs[@]}"; do
         file=$out/$arch/$program
         # A build must not contain paths of this machine.
         found=$(strings -a "$file" | grep -F -e "$HOME/" -e "$PWD/" -e "$base/" || true)
-        [ -z "$found" ] || fail "$file has paths of this machine in it: $(head -n 3 <<<"$found" | cut -c 1-200)"
+        [ -z "$found" ] || fail "$file contains paths of this machine: $(head -n 3 <<<"$found" | cut -c 1-200)"
         say "$arch $program: $(size "$file")"
     done
     [ "$(stat -c %s "$out/$arch/yuzuri")" -le $max_bytes ] || fail "yuzuri for $arch is larger than $max_bytes bytes"
@@ -82,7 +91,7 @@ say "licences.txt: $(size "$out/licences.txt")"
 # of packages.lock.
 built_using() {
     local arch=$1 debian=$2 library
-    if [ "$arch" = "$(uname -m)" ]; then library=libc6-dev; else library=libc6-dev-arm64-cross; fi
+    if [ "$arch" = "$(uname -m)" ]; then library=libc6-dev; else library=libc6-dev-$debian-cross; fi
     {
         # shellcheck disable=SC2016
         dpkg-query -W -f '${source:Package} (= ${source:Version})\n' $library "libgcc-$(gcc -dumpversion)-dev"
@@ -94,8 +103,8 @@ built_using() {
 step "components"
 components=()
 for arch in "${archs[@]}"; do
-    case $arch in x86_64) debian=amd64 ;; aarch64) debian=arm64 ;; esac
-    components+=(--target "$arch-unknown-linux-gnu" --built-using "$(built_using "$arch" "$debian")")
+    debian=$(debian_name "$arch")
+    components+=(--target "$(rust_target "$debian")" --built-using "$(built_using "$arch" "$debian")")
 done
 scripts/sbom.py "${components[@]}" "$out/sbom.cdx.json"
 say "sbom.cdx.json: $(size "$out/sbom.cdx.json")"
@@ -133,7 +142,9 @@ END
     mv "$work"/yuzuri_*_"$debian".deb "$out/"
 }
 for arch in "${archs[@]}"; do
-    case $arch in x86_64) debian=amd64 ;; aarch64) debian=arm64 ;; esac
+    # Routers with armv7 run OpenWrt, whose recipe (packaging/openwrt) packages the program itself.
+    [ "$arch" != armv7 ] || continue
+    debian=$(debian_name "$arch")
     step "package for $debian"
     package "$arch" "$debian"
     file=$out/yuzuri_${version}_$debian.deb

@@ -27,8 +27,8 @@ def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--seed", type=int, required=True, help="of the random settings")
     options.add_argument("--paths", type=int, default=8, help="how many (8)")
-    options.add_argument("--former", action="store_true", help="the controls that counted ACKs before Linux 5.7, as they were then")
-    options.add_argument("--apple", action="store_true", help="CUBIC with Apple's constants instead of Linux's controls")
+    options.add_argument("--former", action="store_true", help="the algorithms that counted ACKs before Linux 5.7, in that version")
+    options.add_argument("--apple", action="store_true", help="CUBIC with Apple's constants instead of Linux's algorithms")
     given = options.parse_args()
     rng = random.Random(given.seed)
     apple = " --apple" if given.apple else " --former" if given.former else ""

@@ -40,11 +40,11 @@ for scenario in scenarios/identify/*.toml; do
     *) seen+=("$folder") ;;
     esac
 done
-echo "== paths that rules were made on"
+echo "== paths used to develop the rules"
 tables "${seen[@]}"
 echo
 echo "== paths held out"
 tables "${held_out[@]}"
 echo
-echo "== controls of Linux 5.6, which counted ACKs"
+echo "== algorithms of Linux 5.6 that counted ACKs"
 evaluate "${former[@]}"

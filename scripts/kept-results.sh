@@ -95,12 +95,12 @@ checked() {
     "$lab" sweep "$file" --clock virtual --no-report --out "$again" --only "$run"
     if [ "$(sed 's/.* //' "results/$name/made-by" 2>/dev/null)" = "$(program)" ]; then
         cmp "$cheapest/run.json" "$again/$run/run.json" ||
-            fail "$name: $run is another one now, though the program is the same: QEMU, the guest's image or the host's programs in it have changed"
-        echo "kept-results: $name: $run is the same, byte for byte" >&2
+            fail "$name: $run differs now, although the program is the same: QEMU, the guest's image or the host's programs in it have changed"
+        echo "kept-results: $name: $run is identical, byte for byte" >&2
     else
         close "$cheapest/run.json" "$again/$run/run.json" ||
-            fail "$name: $run comes out otherwise now: remove results/$name and sweep again"
-        echo "kept-results: $name: $run, by another program than the kept one, comes out alike" >&2
+            fail "$name: the figures of $run have changed: remove results/$name and sweep again"
+        echo "kept-results: $name: $run, by another program than the kept one, has close figures" >&2
     fi
     rm -rf "$again"
 }
@@ -112,6 +112,7 @@ for name in "$@"; do
     check)
         file=scenarios/$name.toml
         [ -f "$file" ] || file=scenarios/share/${name#share-}.toml
+        [ -f "$file" ] || file=scenarios/access-point/${name#access-point-}.toml
         [ -f "$file" ] || fail "there is no scenario '$name'"
         checked "$name" "$file"
         ;;

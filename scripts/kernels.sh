@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh
-. scripts/cross-arm64.sh
+. scripts/cross.sh
 scripts/setup.sh vm
 
 kernels=("$@")
@@ -49,7 +49,7 @@ case " ${kernels[*]} " in *amd64*)
     ;;
 esac
 case " ${kernels[*]} " in *arm64*)
-    cross_arm64 "$(vm cross arm64)"
+    cross arm64 "$(vm cross arm64)"
     built arm64 aarch64-unknown-linux-gnu
     programs+=(--programs "arm64=$base/programs-arm64")
     ;;

@@ -50,7 +50,7 @@ def crates():
                 users.add(f"{package['name']} {package['version']}")
         count.update(name for users in texts.values() for name in users)
     if not count:
-        fail("cargo about named no crate at all")
+        fail("cargo about listed no crate")
     return texts, len(count)
 
 
@@ -110,7 +110,7 @@ def rust():
         text.feed(page.read_text())
         return text.text()
     packaged = sorted(documents.glob("libstd-rust*-dev/copyright"))
-    return packaged[-1].read_text().strip() if packaged else fail(f"nothing in {documents} tells of Rust's library's licences")
+    return packaged[-1].read_text().strip() if packaged else fail(f"{documents} does not contain the licences of Rust's standard library")
 
 
 def main():

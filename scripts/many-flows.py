@@ -62,7 +62,7 @@ def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--identify", default="target/release/yuzuri-identify", help="the program (target/release/yuzuri-identify)")
     options.add_argument("--flows", type=int, default=1_000_000, help="how many (1000000)")
-    options.add_argument("--segments", default="1,3,5", help="of each flow, by commas (1,3,5)")
+    options.add_argument("--segments", default="1,3,5", help="segments of each flow, comma-separated (1,3,5)")
     given = options.parse_args()
     for segments in map(int, given.segments.split(",")):
         with tempfile.TemporaryDirectory() as folder:

@@ -18,7 +18,7 @@ done
 # stripped.
 case "$*" in
 "" | -- | "-- -C strip=symbols") ;;
-*) echo "maturin-cargo: maturin wants what cannot be had for a whole workspace: $*" >&2 && exit 1 ;;
+*) echo "maturin-cargo: maturin passes arguments that cannot apply to a whole workspace: $*" >&2 && exit 1 ;;
 esac
 # Building examples makes crates use the features that tests need, as in all tests of the workspace.
 exec "$cargo" build --workspace --examples "${arguments[@]}"

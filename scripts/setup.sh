@@ -68,7 +68,7 @@ read_lists() {
 update() {
     if [ $updated = yes ] || [ -n "$(find $lists_read -mmin -10 2>/dev/null)" ]; then return; fi
     have apt-get || fail "no apt-get here: install Rust $RUST_NEEDED, Node $NODE_NEEDED with npm, and by hand: ${missing[*]:-nothing else}"
-    [ "$(id -u)" = 0 ] || fail "installing needs root: run it as root once, then again as you are; missing: ${missing[*]:-Rust or Node}"
+    [ "$(id -u)" = 0 ] || fail "installing needs root: run it once as root, then again as this user; missing: ${missing[*]:-Rust or Node}"
     quietly "reading the package lists" read_lists || fail "apt-get update failed: is a package mirror reachable?"
     updated=yes
     mkdir -p "$(dirname $lists_read)"
@@ -153,7 +153,7 @@ compiler() {
         local packages
         packages=$(packaged_rust)
         if [ -z "$packages" ] && [ -n "$(offered rustup)" ]; then packages=rustup; fi
-        [ -n "$packages" ] || fail "Rust $RUST_NEEDED or later is needed and no package of it was found: install it with rustup, then again"
+        [ -n "$packages" ] || fail "Rust $RUST_NEEDED or later is needed and no package of it was found: install it with rustup, then run this again"
         # shellcheck disable=SC2086
         missing+=($packages)
         if [ "$packages" != rustup ]; then return; fi
@@ -170,7 +170,7 @@ finish_compiler() {
     fi
     link_rust
     have cargo && new_enough cargo ||
-        fail "Rust $RUST_NEEDED or later is needed, and what was installed is not found: cargo is $(command -v cargo || echo nowhere)"
+        fail "Rust $RUST_NEEDED or later is needed, but the installed one is not found: cargo is $(command -v cargo || echo nowhere)"
 }
 # The rustfmt and clippy packages of the packaged compiler; rustup installs its own.
 rust_lints() {
@@ -183,7 +183,7 @@ rust_lints() {
     elif have rustup && quietly "rustup" rustup component add rustfmt clippy; then
         :
     else
-        say "rustfmt and clippy cannot be had: these lints will be skipped"
+        say "rustfmt and clippy are not available: these lints will be skipped"
     fi
 }
 
@@ -199,7 +199,7 @@ nodejs() {
     update
     version=$(offered nodejs)
     at_least "${version:-0}" $NODE_NEEDED ||
-        fail "Node $NODE_NEEDED or later is needed and apt offers ${version:-none}: install it from elsewhere, then again"
+        fail "Node $NODE_NEEDED or later is needed and apt offers ${version:-none}: install it from elsewhere, then run this again"
     missing+=(nodejs npm)
 }
 
@@ -243,7 +243,7 @@ browser() {
 finish_browser() {
     if scripts/chromium.sh >/dev/null; then return; fi
     if [ "$(uname -m)" != x86_64 ]; then
-        say "no Chromium can be had on $(uname -m): the page's test will be skipped (CHROMIUM=path gives it one)"
+        say "no Chromium is available for $(uname -m): the page's test will be skipped (CHROMIUM=path sets one)"
         return
     fi
     say "fetching Chromium from npm (70 MB to download, 210 MB on disk)"
@@ -316,16 +316,21 @@ vm() {
     cross
 }
 
-# For programs without shared libraries.
+# For programs without shared libraries; static armhf: also for that architecture.
 static() {
     want ld.lld lld
     want readelf binutils
+    if [ "${1:-}" = armhf ]; then
+        want arm-linux-gnueabihf-gcc gcc-arm-linux-gnueabihf
+        want_file /usr/arm-linux-gnueabihf/include/stdio.h libc6-dev-armhf-cross
+    fi
     cross
     # A cross compiler looks for its linker under this name.
     if [ "$(uname -m)" != aarch64 ]; then
         mkdir -p $tools
         ln -sf "$(command -v ld.lld)" $tools/aarch64-linux-gnu-ld.lld
     fi
+    if [ "${1:-}" = armhf ]; then ln -sf "$(command -v ld.lld)" $tools/arm-linux-gnueabihf-ld.lld; fi
 }
 
 # For building packages, and for testing them in separate root folders and in guests.
@@ -404,7 +409,7 @@ fuzz) build; fuzz ;;
 soak) soak ;;
 ns3) build; ns3 ;;
 vm) build; vm ;;
-static) build; static ;;
+static) build; static "${2:-}" ;;
 dist) build; dist ;;
 deny) build; deny ;;
 book) book ;;

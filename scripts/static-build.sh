@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Builds the command without shared libraries, in release mode: static-build.sh x86_64|aarch64
+# Builds the command without shared libraries, in release mode: static-build.sh x86_64|aarch64|armv7
 # [PROGRAM...] (default: yuzuri; the other one is yuzuri-identify). Prints the path of each. The
 # same commit, compiler and libraries give identical bytes, wherever the tree is. `static-build.sh
 # --libraries ARCHITECTURE` prints the folder of Debian's libraries for it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh
-. scripts/cross-arm64.sh
+. scripts/cross.sh
 
 say() { printf 'static: %s\n' "$*" >&2; }
 only=
@@ -14,15 +14,16 @@ if [ "${1:-}" = --libraries ]; then
     only=libraries
     shift
 fi
-usage() { say "usage: static-build.sh x86_64|aarch64 [yuzuri|yuzuri-identify...]"; exit 2; }
+usage() { say "usage: static-build.sh x86_64|aarch64|armv7 [yuzuri|yuzuri-identify...]"; exit 2; }
 
 case "${1:-}" in
 x86_64) debian=amd64 ;;
 aarch64) debian=arm64 ;;
+armv7) debian=armhf ;;
 *) usage ;;
 esac
 arch=$1
-triplet=$arch-unknown-linux-gnu
+triplet=$(rust_target $debian)
 shift
 programs=("$@")
 [ ${#programs[@]} != 0 ] || programs=(yuzuri)
@@ -33,7 +34,7 @@ for program in "${programs[@]}"; do
     esac
 done
 
-scripts/setup.sh static
+scripts/setup.sh static $debian
 base=${CARGO_TARGET_DIR:-$PWD/target}
 case $base in /*) ;; *) base=$PWD/$base ;; esac
 # Use pinned versions of Debian's libraries on every machine; those of other distributions need
@@ -46,13 +47,13 @@ if [ "$only" = libraries ]; then
 fi
 make --no-print-directory ui >&2
 if [ "$arch" != "$(uname -m)" ]; then
-    [ "$arch" = aarch64 ] || { say "a build for $arch is made on $arch only"; exit 1; }
-    cross_arm64 "$root"
+    [ "$arch" != x86_64 ] || { say "programs for $arch can only be built on $arch"; exit 1; }
+    cross $debian "$root"
     # Build scripts are linked in the same way.
     host=$(libraries amd64)
     export LIBBPF_SYS_LIBRARY_PATH_x86_64_unknown_linux_gnu=$host/usr/lib/x86_64-linux-gnu
 else
-    export "LIBBPF_SYS_LIBRARY_PATH_${triplet//-/_}=$root/usr/lib/$arch-linux-gnu"
+    export "LIBBPF_SYS_LIBRARY_PATH_${triplet//-/_}=$root/usr/lib/$(gnu_triplet $debian)"
 fi
 # Remove paths of the build machine from error messages and compiler metadata.
 home=${CARGO_HOME:-$HOME/.cargo}
@@ -74,7 +75,7 @@ for program in "${programs[@]}"; do
     cargo rustc --release --locked --target "$triplet" --target-dir "$base/static" -p "$program" --bin "$program" -- "${link[@]}" >&2
     file=$base/static/$triplet/release/$program
     # The program may be position-independent or not; it must not need a dynamic loader.
-    ! readelf -lW "$file" | grep -q INTERP || { say "$file asks for shared libraries"; exit 1; }
+    ! readelf -lW "$file" | grep -q INTERP || { say "$file needs shared libraries"; exit 1; }
     say "$program for $arch: $(stat -c %s "$file") bytes, after $((SECONDS - began)) s"
     echo "$file"
 done

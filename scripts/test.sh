@@ -16,9 +16,9 @@ step() {
 }
 
 cat >&2 <<'END'
-test: on two cores with nothing else to do about half an hour where all has to be built, and 6 GB of disk at most.
-test: what is missing is fetched: packages of the system (setup says which, and how much), 45 MB of Rust crates,
-test: 20 MB from npm (70 MB more where apt has no Chromium), 200 MB of Python packages for tests (600 MB on disk).
+test: takes about half an hour on two idle cores if everything has to be built, and at most 6 GB of disk.
+test: missing parts are downloaded: system packages (setup prints their names and size), 45 MB of Rust crates,
+test: 20 MB from npm (70 MB more if apt has no Chromium), 200 MB of Python packages for tests (600 MB on disk).
 END
 scripts/setup.sh test
 . scripts/path.sh
@@ -32,9 +32,9 @@ step "lints"
 scripts/lint.sh
 
 step "Rust: unit, property, integration and documentation tests"
-cargo test --workspace --locked --quiet
+scripts/rust-tests.py
 
-step "what the soak judges by, wrapping of comments, and signatures"
+step "checks of the soak test, wrapping of comments, and signatures"
 python3 -m unittest discover -q -s scripts/soak
 python3 -m unittest discover -q -s scripts
 scripts/dist-sign-test.sh

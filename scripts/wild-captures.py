@@ -262,12 +262,12 @@ def one(rng, number, given):
 
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--seed", type=int, required=True, help="of the random transfers")
+    options.add_argument("--seed", type=int, required=True, help="seed of the random transfers")
     options.add_argument("--runs", type=int, default=24, help="captured transfers (24)")
     options.add_argument("--seconds", type=float, default=15.0, help="length of each transfer (15)")
     options.add_argument("--out", type=pathlib.Path, required=True, help="folder for the captures")
-    options.add_argument("--kinds", type=lambda text: text.split(","), default=KINDS, help="these only, by commas")
-    options.add_argument("--controls", type=lambda text: text.split(","), default=CONTROLS, help="these only, by commas")
+    options.add_argument("--kinds", type=lambda text: text.split(","), default=KINDS, help="only these, comma-separated")
+    options.add_argument("--controls", type=lambda text: text.split(","), default=CONTROLS, help="only these, comma-separated")
     options.add_argument("--loss", action="store_true", help="with packets lost at random")
     options.add_argument("--thin", action="store_true", help="with acknowledgements that are thinned on the way")
     options.add_argument("--stalls", action="store_true", help="with programs that are stopped now and then")

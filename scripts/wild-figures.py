@@ -151,7 +151,7 @@ class Tally(Answers):
         print(f"== {title}")
         print(f"flows with a label:                               {self.flows}")
         print(f"not limited by the window, CUBIC and others: unknown: {part(self.unlimited_unknown, self.unlimited)}")
-        print(f"  with what held the flow, or may:                {part(self.unlimited_cause, self.unlimited)}")
+        print(f"  with the limit, or a possible one:              {part(self.unlimited_cause, self.unlimited)}")
         print(f"named:                                            {part(self.named, self.flows)}")
         print(f"  first name right:                               {part(self.right, self.named)}")
         print(f"  within the set:                                 {part(self.within, self.named)}")
@@ -215,7 +215,7 @@ def judge(program, folder, unlimited):
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--identify", default="target/release/yuzuri-identify", help="the program (target/release/yuzuri-identify)")
-    options.add_argument("--unlimited", default="", help="beginnings of names of captures that no window limited, by commas")
+    options.add_argument("--unlimited", default="", help="prefixes of the names of captures that no window limited, comma-separated")
     options.add_argument("--hide-names", action="store_true", help="logs of ss, without the names that they contain")
     options.add_argument("--list", action="store_true", help="list every answer that is not the right name")
     options.add_argument("folders", nargs="+", type=pathlib.Path)

@@ -71,7 +71,7 @@ class Judge:
             if label:
                 self.judge_flow(f"  {name}.{side} {label['control']} {path_of(drawn)}", drawn, flow, label["control"])
             elif is_back and flow["answer"]["kind"] == "named":
-                self.lines.append(f"  {name}.{side}: the way back is named {flow['answer']}")
+                self.lines.append(f"  {name}.{side}: the reverse direction is named {flow['answer']}")
 
     def judge_flow(self, where, drawn, flow, truth):
         kind = self.kinds.setdefault(drawn["kind"], Kind())

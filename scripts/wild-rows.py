@@ -45,12 +45,12 @@ def row(change, captures, program):
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--identify", default="target/release/yuzuri-identify", help="the program (target/release/yuzuri-identify)")
-    options.add_argument("--changes", default="/".join(CHANGES), help="these changes only, divided by slashes")
+    options.add_argument("--changes", default="/".join(CHANGES), help="only these changes, separated by slashes")
     options.add_argument("--list", action="store_true", help="list every answer that is not the right name")
     options.add_argument("folder", type=pathlib.Path)
     given = options.parse_args()
     captures = list(wild_changed.captures(given.folder))
-    print("| | captures | named | first name right | within the set | wrong | p >= 0.9 is right | calibration error | said to be twice |")
+    print("| | captures | named | first name right | within the set | wrong | p >= 0.9 is right | calibration error | reported as duplicated |")
     print("|---|---|---|---|---|---|---|---|---|", flush=True)
     for change in given.changes.split("/"):
         tally = row(change, captures, given.identify)

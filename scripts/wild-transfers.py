@@ -462,13 +462,13 @@ def one(drawn, name, out):
 
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--seed", type=int, required=True, help="of the random transfers")
+    options.add_argument("--seed", type=int, required=True, help="seed of the random transfers")
     options.add_argument("--runs", type=int, default=24, help="transfers (24)")
     options.add_argument("--seconds", type=float, default=15.0, help="length of each (15)")
     options.add_argument("--fastest", type=float, default=2e7, help="the fastest path, bit/s (2e7)")
     options.add_argument("--out", type=pathlib.Path, required=True, help="folder for the captures")
-    options.add_argument("--kinds", type=lambda text: text.split(","), default=WINDOW + OTHER, help="these only, by commas")
-    options.add_argument("--controls", type=lambda text: text.split(","), default=["reno", "cubic", "bbr"], help="these only, by commas")
+    options.add_argument("--kinds", type=lambda text: text.split(","), default=WINDOW + OTHER, help="only these, comma-separated")
+    options.add_argument("--controls", type=lambda text: text.split(","), default=["reno", "cubic", "bbr"], help="only these, comma-separated")
     options.add_argument("--jobs", type=int, default=2, help="transfers at a time (2)")
     given = options.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ after code, and nothing inside string literals. Kept as they are: code blocks, t
 link definitions, rulers, and paragraphs that are aligned by several spaces. Items of lists are wrapped
 with their indentation; code spans and links are not broken.
 
-A folder stands for its tracked .rs, .c and .h files. With --check nothing is written: prints
+A folder means its tracked .rs, .c and .h files. With --check nothing is written: prints
 FILE:LINE for each paragraph that would change, and exits with 1 if there is any.
 """
 
@@ -19,7 +19,7 @@ from pathlib import Path
 WIDTH = 100
 TAB = 8
 SUFFIXES = {".rs", ".c", ".h"}
-# Comments, and the literals in which what looks like a comment is none.
+# Comments, and literals, which may contain text that looks like a comment.
 LEXEMES = re.compile(
     r"""(?P<line>//[^\n]*)|(?P<block>/\*.*?\*/)|b?c?r(?P<hashes>\#*)".*?"(?P=hashes)"""
     r"""|"(?:\\.|[^"\\])*"|'(?:\\[^']*'?|[^\\'\n])'""",

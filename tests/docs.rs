@@ -5,10 +5,11 @@ use clap::Parser;
 use clap::error::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Parses the documentation's command lines, of a program that `yuzuri` becomes those that begin with its word alone.
+/// Parses the documentation's command lines. For a program that `yuzuri` executes (`program`), parses
+/// only those of its command.
 ///
 /// # Panics
-/// Where one is refused, or where so few are found that the search must be broken.
+/// If a command line is refused, or if at most `more_than` are found: then the search is broken.
 pub fn assert_accepted<P: Parser>(program: Option<&str>, more_than: usize) {
     let lines = command_lines();
     let documented = || {
@@ -38,7 +39,8 @@ struct Documented {
     words: Vec<String>,
 }
 
-/// Every line that calls `yuzuri` in a fenced block of the README, the pages of docs/ and those of docs/howto.
+/// Every line that calls `yuzuri` in a fenced block of the README and of the pages in docs/ and
+/// docs/howto.
 fn command_lines() -> Vec<Documented> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut pages = Vec::new();

@@ -1,4 +1,4 @@
-//! Any datagrams to a member of a group: parsed or refused, counted, and never a failure. The
+//! Any datagrams to a member of a group: parsed or refused, counted, and never a panic. The
 //! member's own messages, whatever it received, are valid for the others.
 #![no_main]
 

@@ -30,7 +30,7 @@ impl Served {
     }
 
     fn answer(&self, question: &[u8]) -> Vec<u8> {
-        let mut stream = UnixStream::connect(&self.socket).expect("the control_socket listens");
+        let mut stream = UnixStream::connect(&self.socket).expect("the control socket listens");
         stream.set_read_timeout(Some(Duration::from_secs(8))).expect("a timeout above zero");
         // The server may close after the request or at the size limit, before everything is
         // written.

@@ -1,5 +1,5 @@
-// Stations that upload through one access point, in ns-3: the settings of tests/data/ns3_3.48.csv
-// (crates/yuzuri-sim), to find the effect of each constant of ns-3. scripts/compare-ns3.sh builds
+// Stations that upload through one access point, in ns-3: the settings of data/ns3_3.48.csv
+// (crates/yuzuri-eval), to find the effect of each constant of ns-3. scripts/compare-ns3.sh builds
 // and runs it.
 
 #include "ns3/applications-module.h"

@@ -291,14 +291,14 @@ class Soak:
                 result = "undecided" if len(least) < 6 or (grows and is_short) else "failed" if grows else "held"
                 row(f"{what} of {name}", " ".join(map(str, least)) or "too few samples", "no growth", result)
         for name, ghosts in self.ghosts.items():
-            figure = f"{len(ghosts.found)} in {ghosts.looks} looks at {ghosts.compared} rows (at most {ghosts.most} closes under way)"
+            figure = f"{len(ghosts.found)} in {ghosts.looks} comparisons of {ghosts.compared} rows (at most {ghosts.most} closes in progress)"
             row(f"ghosts: {name} beside the kernel's sockets", figure, "0", "failed" if ghosts.found else "held" if ghosts.looks else "undecided")
         most = lambda what: max((f for f in self.notes.get(what, []) if f is not None), default=0)
         number = lambda what: len(self.notes.get(what, []))
         compared = self.counts.get("accounts compared", 0)
         lost = sum(self.notes.get("records lost in a recording", []))
         checks = (
-            ("one account everywhere", compared, f"{compared} recordings, {lost} records lost and told of", "equal"),
+            ("one account everywhere", compared, f"{compared} recordings, {lost} records lost and reported", "equal"),
             ("bounds end after a kill", number(BOUNDS), f"{number(BOUNDS)} kills, {most(BOUNDS):.2f} s at most", "2 s, and 1 s for the window to grow"),
             ("recordings of killed recorders", number(LOST), f"{number(LOST)} kills, the last {most(LOST):.2f} s are missing at most", "1 s, and 1 s for a busy machine"),
             ("answers under slow clients (status)", number(STATUS), f"{number(STATUS)} answers, {most(STATUS):.2f} s at most", "2 s"),

@@ -25,7 +25,7 @@ for job in "${jobs[@]}"; do
 done
 [ "$(id -u)" = 0 ] || fail "it makes a root and mounts: run it as root"
 
-# --- outside: a folder, a mount namespace for the work, and their end whatever happens ---
+# --- outside: a folder and a mount namespace for the work, which are always removed ---
 
 if [ -z "${BARE_INSIDE:-}" ]; then
     for command in debootstrap git unshare chroot; do
@@ -229,6 +229,6 @@ for job in "${jobs[@]}"; do
     what=build
     if [ "$job" = test ]; then what=test; fi
     again=$(run scripts/setup.sh $what 2>&1) || fail "setup.sh $what failed the second time: $again"
-    [ -z "$again" ] || fail "setup.sh $what still had to do the second time: $again"
+    [ -z "$again" ] || fail "setup.sh $what installed something the second time: $again"
     say "$release: make $job passed"
 done

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads recordings with pandas, Polars and DuckDB, and nothing of Yuzuri's.
+"""Reads recordings with pandas, Polars and DuckDB, without Yuzuri's code.
 
     open_with_tools.py WRITER
 
@@ -8,7 +8,7 @@ three recordings here: a small one, one of many batches, and one that `kill -9` 
 them and finds the same rows with the right values. The snippets of docs/recording-format.md are run, too, and
 the committed recording is compared with the committed CSV.
 
-Needs the packages of requirements-test.txt beside this file. Exits non-zero at the first thing that is wrong.
+Needs the packages of requirements-test.txt beside this file. Exits with a non-zero status at the first error.
 """
 
 import contextlib

@@ -115,7 +115,7 @@ if page; then
 fi
 # Ends by itself after a second, and on Ctrl-C.
 said=$(SU=yes WATCH_SECONDS=1 WEB_PORT=4949 run port:9) || fail "watching failed: $said"
-grep -q 'the page is at http://127.0.0.1:4949/#token=[0-9a-f]\{32\}' <<<"$said" || fail "the page's address was not told: $said"
+grep -q 'the page is at http://127.0.0.1:4949/#token=[0-9a-f]\{32\}' <<<"$said" || fail "the page's address was not printed: $said"
 grep -q 'recorded: .*arrows' <<<"$said" || fail "nothing was recorded: $said"
 (cd "$work/out" && PATH="$work/bin:$PATH" SU=yes exec setsid "$script" port:9) >"$work/said" 2>&1 &
 pid=$!

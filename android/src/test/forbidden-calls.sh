@@ -1,6 +1,6 @@
 #!/bin/sh
 # Tests whether the engine runs under Android's seccomp filter for apps, as far as a filter of the
-# same system calls on this kernel can tell: forbidden-calls.sh FORBID ENGINE STARTER FOLDER, where
+# same system calls on this kernel can show: forbidden-calls.sh FORBID ENGINE STARTER FOLDER, where
 # FORBID is the compiled c/forbid.c. Without the starter the engine must fail (otherwise this filter
 # forbids too little); with the starter it must send and record, stop at the end of its input, and
 # report its end. Written for any POSIX shell, because guests have a small one.
@@ -34,7 +34,7 @@ status=0
 
 "$forbid" "$starter" "$engine" send "$address" --json --connections 2 --time 1s --record "$out/own.arrows" --overwrite <"$out/input" >"$out/with.txt" 3>&- ||
     fail "with the starter the engine ended with $?: $(tail -n 1 "$out/with.txt")"
-grep -q '"type":"summary".*"stopped":false' "$out/with.txt" || fail "it told no summary: $(tail -n 1 "$out/with.txt")"
+grep -q '"type":"summary".*"stopped":false' "$out/with.txt" || fail "it reported no summary: $(tail -n 1 "$out/with.txt")"
 buffers=$(grep -c '"type":"buffer"' "$out/with.txt")
 [ "$buffers" -gt 4 ] || fail "with the starter only $buffers buffers were sent"
 "$engine" replay "$out/own.arrows" --json --speed 1000 >"$out/replayed.txt" || fail "its recording cannot be read"
@@ -55,5 +55,5 @@ sender=$!
 seen '"type":"buffer"' "$out/stopped.txt"
 exec 3>&-
 wait $sender || fail "stopped by the end of its input it ended with $?"
-grep -q '"type":"summary".*"stopped":true' "$out/stopped.txt" || fail "stopped by the end of its input it told no summary"
+grep -q '"type":"summary".*"stopped":true' "$out/stopped.txt" || fail "stopped by the end of its input it reported no summary"
 echo "forbidden-calls: $(uname -m), Linux $(uname -r): alone SIGSYS; with the starter $buffers buffers over 2 connections, $samples samples recorded; stopped by the end of its input"

@@ -48,7 +48,7 @@ const ORDER_TIMEOUT: Duration = Duration::from_secs(60);
 pub struct Worker {
     input: ChildStdin,
     lines: Receiver<String>,
-    /// Endpoints with this process.
+    /// Ends the process on drop.
     _child: KillOnDrop,
 }
 

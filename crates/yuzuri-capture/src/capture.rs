@@ -344,7 +344,7 @@ impl Sorter {
     fn sort(&mut self, captured: &[u8], head: &PacketHeader) -> Result<Option<Found>, Skip> {
         let mut ip = IpPacket::EMPTY;
         let Some(predicted) = header_prediction::decode(captured, head.link, &mut ip) else {
-            // Of a copy, so that the header itself stays in registers, too.
+            // Passes a copy, so that the header itself stays in registers, too.
             return self.sort_any(captured, &{ *head });
         };
         Ok(self.assign_predicted(&ip, &predicted))

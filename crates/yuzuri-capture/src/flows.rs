@@ -300,8 +300,8 @@ impl Table {
         self.free = Some(slot);
     }
 
-    /// The flow seen least recently: the first entry that is up to date. Each correction of an
-    /// entry is paid for by a packet of its flow.
+    /// The flow seen least recently: the first entry that is up to date. There is at most one
+    /// correction of an entry for each packet of its flow.
     fn min_recent(&mut self) -> u32 {
         if self.oldest.is_empty() {
             self.oldest = (0..).zip(&self.slots).map(|(slot, flow)| Reverse((flow.seen, slot))).collect();
@@ -328,7 +328,7 @@ impl Flow {
         counts: &mut FlowCounts,
     ) -> bool {
         let from = segment.from.index();
-        // A SYN-ACK belongs to the SYN already judged. A SYN with the same number is a
+        // A SYN-ACK belongs to the SYN that was already evaluated. A SYN with the same number is a
         // retransmission.
         let same = self.state & SYN_SEEN[from] != 0 && rare.isn[from] == segment.seq;
         if segment.flags.contains(Flags::ACK) || same {

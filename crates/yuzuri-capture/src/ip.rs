@@ -10,8 +10,8 @@ const TCP: u8 = 6;
 
 /// The fields of an IP packet that carries TCP.
 ///
-/// They are filled in one by one, here and in `tcp`. So they stay in registers on the path that
-/// nearly all packets take, where a returned structure would be copied.
+/// They are filled in one by one, here and in `header_prediction`, so that they stay in registers
+/// on the path that nearly all packets take; a returned structure would be copied.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IpPacket<'a> {
     /// Not IPv4.

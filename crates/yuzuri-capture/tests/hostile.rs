@@ -1,4 +1,4 @@
-//! Any input yields an error or facts, never a failure, and its sound parts are read.
+//! Any input yields an error or facts, never a panic, and its sound parts are read.
 
 mod common;
 

@@ -127,9 +127,9 @@ impl Algorithm {
         }
     }
 
-    /// The algorithm as Linux before 5.7 had it ("tcp: fix stretch ACK bugs in ..."), in its
-    /// initial state. After slow start it counts ACKs: the caller passes one segment per ACK.
-    /// `None` if it was the same then.
+    /// The algorithm as in Linux before 5.7 ("tcp: fix stretch ACK bugs in ..."), in its initial
+    /// state. After slow start it counts ACKs: the caller passes one segment per ACK. `None` if it
+    /// was the same then.
     pub fn make_counting_acks(self) -> Option<Box<dyn CongestionControl>> {
         match self {
             Algorithm::Bic => Some(Box::new(Bic::default())),

@@ -3,11 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// State of the sender's congestion machine (`icsk_ca_state`, `enum tcp_ca_state`).
+/// Congestion state of a sender (`icsk_ca_state`, `enum tcp_ca_state`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CaState {
-    /// 0: nothing dubious.
+    /// 0: no sign of loss, reordering or congestion.
     #[default]
     Open = 0,
     /// 1: duplicate ACKs or SACKs arrived; reordering or a first sign of loss.

@@ -14,8 +14,6 @@ use rand_pcg::Pcg32;
 
 /// Number of round trips over which gradients are summed (`window`).
 const ROUNDS: usize = 8;
-/// Factor of a back-off, in units of 1/1024 (`backoff_beta`).
-const BACKOFF_BETA: u32 = 724;
 /// Scale of the back-off probability, 1 - exp(-n g / 1 s) for a gradient g (`backoff_factor`).
 const BACKOFF_FACTOR: u64 = 42;
 /// Number of ineffectual back-offs in a row that are still performed (`use_ineff`).
@@ -66,6 +64,9 @@ pub struct Cdg {
 }
 
 impl Cdg {
+    /// Factor of a back-off, in units of 1/1024 (`backoff_beta`).
+    pub const BACKOFF_BETA_1024: u32 = 724;
+
     /// Creates CDG in its initial state. `seed` determines the random back-offs.
     pub fn new(seed: u64) -> Cdg {
         Cdg {
@@ -174,7 +175,7 @@ impl CongestionControl for Cdg {
 
     fn ssthresh(&mut self, window: &mut Window) -> u32 {
         if self.backing_off {
-            return ((window.cwnd * BACKOFF_BETA) >> 10).max(2);
+            return ((window.cwnd * Self::BACKOFF_BETA_1024) >> 10).max(2);
         }
         self.shadow = (self.shadow >> 1).min(window.cwnd);
         self.shadow.max(window.half())
@@ -260,12 +261,12 @@ mod tests {
     }
 
     #[test]
-    fn the_sixth_backoff_without_effect_is_not_believed() {
+    fn after_five_ineffective_backoffs_cdg_ignores_the_gradient() {
         let mut w = Window::new(250, 1448, false);
         w.cwnd = 100;
         let mut cdg = Cdg::new(7);
-        let believed: Vec<bool> = (0..6).map(|_| cdg.backs_off(&mut w, 1_000_000)).collect();
-        assert_eq!(believed, [true, true, true, true, true, false]);
+        let backed_off: Vec<bool> = (0..6).map(|_| cdg.backs_off(&mut w, 1_000_000)).collect();
+        assert_eq!(backed_off, [true, true, true, true, true, false]);
         assert_eq!(cdg.ssthresh(&mut w), 70);
         cdg.cwnd_event(&mut w, CwndEvent::Reduced);
         // The shadow window was 100.

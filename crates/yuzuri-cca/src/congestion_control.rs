@@ -93,7 +93,7 @@ pub enum CwndEvent {
     ProbeRepaired,
 }
 
-/// An algorithm's state can be copied, to ask what it would do.
+/// Copies an algorithm with its state, to compute what it would do.
 pub trait CloneControl {
     /// A copy.
     fn copied(&self) -> Box<dyn CongestionControl>;
@@ -147,8 +147,8 @@ pub trait CongestionControl: CloneControl + Send {
     /// growth during that time.
     fn held(&mut self) {}
 
-    /// Whether the algorithm currently keeps the window small on purpose to drain the path (BBR's
-    /// `PROBE_RTT`). A lower bound must not raise the window then.
+    /// Whether the algorithm currently reduces the window to drain the queue (BBR's `PROBE_RTT`). A
+    /// lower bound must not raise the window then.
     fn is_draining(&self) -> bool {
         false
     }

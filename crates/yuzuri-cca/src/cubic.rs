@@ -55,8 +55,8 @@ impl CubicConstants {
         friendly_eighths: Some(8),
         ..CubicConstants::LINUX
     };
-    /// CUBIC that keeps 0.8 and takes the rest from RFC 9438: 3 (1 - 0.8) / (1 + 0.8) = 1/3 segment
-    /// per round trip, (1 + 0.8) / 2 remembered.
+    /// CUBIC with beta = 0.8 and otherwise as in RFC 9438: the Reno estimate grows by 3 (1 - 0.8) /
+    /// (1 + 0.8) = 1/3 segment per round trip, and fast convergence is to (1 + 0.8) / 2.
     pub const BETA_EIGHT_TENTHS: CubicConstants = CubicConstants {
         beta_1024: 819,
         fast_convergence_2048: Some(1024 + 819),
@@ -182,8 +182,8 @@ impl CongestionControl for Cubic {
         self.epoch_start = 0;
         let (cwnd, beta) = (u64::from(window.cwnd), u64::from(self.constants.beta_1024));
         self.last_max_cwnd = match self.constants.fast_convergence_2048 {
-            Some(convergence_1024) if window.cwnd < self.last_max_cwnd => {
-                (cwnd * u64::from(convergence_1024) / 2048) as u32
+            Some(convergence_2048) if window.cwnd < self.last_max_cwnd => {
+                (cwnd * u64::from(convergence_2048) / 2048) as u32
             }
             _ => window.cwnd,
         };

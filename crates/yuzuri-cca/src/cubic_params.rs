@@ -11,9 +11,9 @@ pub struct CubicParams {
     pub name: String,
     /// C of RFC 9438, section 4.1, segments per second cubed, from 1/1024 to 4. Linux: 410/1024.
     pub c: f64,
-    /// Multiplicative decrease factor, beta_cubic of RFC 9438: the fraction of the window that a
-    /// reduction keeps, 0.1 to 0.95. Linux: 717/1024. (The CUBIC papers use beta for 1 minus this
-    /// value.)
+    /// Multiplicative decrease factor, beta_cubic of RFC 9438: the window after a reduction as a
+    /// fraction of the window before it, 0.1 to 0.95. Linux: 717/1024. (The CUBIC papers use beta
+    /// for 1 minus this value.)
     pub beta: f64,
     /// Whether a flow reduced below its last W_max releases further bandwidth (fast convergence,
     /// RFC 9438, section 4.7).
@@ -22,8 +22,8 @@ pub struct CubicParams {
     pub reno_friendly: bool,
     /// Whether HyStart ends slow start before a loss.
     pub hystart: bool,
-    /// The mode of paper 1: congestion signals reduce neither window nor ssthresh. For experiments
-    /// only, not for networks shared with others.
+    /// Congestion signals reduce neither window nor ssthresh. For experiments only, not for
+    /// networks shared with others.
     pub no_decrease: bool,
     /// Bounds on every flow of this congestion control. They do not expire.
     pub always: Bound,
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_is_linux() {
+    fn default_parameters_are_those_of_linux() {
         assert_eq!(CubicConstants::from(&CubicParams::default()), CubicConstants::LINUX);
     }
 

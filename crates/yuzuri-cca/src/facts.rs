@@ -1,5 +1,5 @@
-//! One table of facts about each algorithm, apart from how it moves the window. Look them up by
-//! algorithm or by the name that a kernel uses.
+//! One table of facts about each algorithm, other than how it changes the window. They are looked
+//! up by algorithm or by the name that a kernel uses.
 
 use crate::{Algorithm, CubicConstants};
 use serde::{Deserialize, Serialize};
@@ -16,9 +16,9 @@ pub enum CcaKind {
     Model,
 }
 
-/// Name of the BPF congestion control that keeps within the bounds of a sharing group. In a network
+/// Name of the BPF congestion control that stays within the bounds of a sharing group. In a network
 /// namespace other than the host's, a number follows the name: `yuzuri_4026532`.
-pub const BOUNDED_CONTROL: &str = "yuzuri";
+pub const BOUNDED_CCA: &str = "yuzuri";
 
 /// Names of BBR versions in other vendors' kernels, where `bbr` may be another version.
 const BBR_OF_OTHERS: [&str; 2] = ["bbr1", "bbr2"];
@@ -27,7 +27,7 @@ impl CcaKind {
     /// The kind of the congestion control with this name; `None` if the name is unknown.
     pub fn of(congestion_control: &str) -> Option<CcaKind> {
         let bounded = congestion_control
-            .strip_prefix(BOUNDED_CONTROL)
+            .strip_prefix(BOUNDED_CCA)
             .is_some_and(|number| number.is_empty() || number.starts_with('_'));
         if bounded {
             return Some(CcaKind::Bounded);
@@ -88,8 +88,8 @@ pub enum Form {
     /// It learns nothing about one-way delays, because a random offset between the clocks hides
     /// them.
     Blind,
-    /// It backs off at unpredictable times, may hold the window, and regains by slow start what it
-    /// gave up. It gets no timestamps.
+    /// It backs off at unpredictable times, may hold the window, and regains its window by slow
+    /// start. It gets no timestamps.
     Unforeseen,
     /// With the constants at this index of [`Facts::constants`].
     Constants(usize),
@@ -114,8 +114,8 @@ pub struct Facts {
     pub estimates_competitor: bool,
     /// Its window grows towards the one before the last loss.
     pub remembers_max: bool,
-    /// It lowers ssthresh without a reduction: to the window that it leaves because of delays, or
-    /// by ECN to nearly all of it.
+    /// It lowers ssthresh without a reduction: to the window to which it backs off because of
+    /// delay, or, with ECN, to nearly the whole window.
     pub sets_ssthresh_without_reduction: bool,
     /// How common it is among senders.
     pub spread: Prevalence,
@@ -126,8 +126,8 @@ pub struct Facts {
     pub constants: &'static [CubicConstants],
     /// The forms in which it may appear, the plainest first.
     pub forms: &'static [Form],
-    /// Further forms in a log that was polled, which has means of round-trip times: this algorithm
-    /// decides by single ones.
+    /// Further forms in a polled log, which has means of round-trip times: this algorithm decides
+    /// by single ones.
     pub forms_if_polled: &'static [Form],
 }
 
@@ -265,7 +265,7 @@ mod tests {
     use crate::SlowStartExit;
 
     #[test]
-    fn the_table_says_what_the_algorithms_do() {
+    fn the_table_agrees_with_the_algorithms() {
         for algorithm in Algorithm::ALL {
             let facts = algorithm.facts();
             let cca = algorithm.make(SlowStartExit::Loss, 1);

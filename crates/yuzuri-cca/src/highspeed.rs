@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_found_upwards_and_downwards() {
+    fn the_row_follows_a_growing_and_a_shrinking_window() {
         let mut cca = HighSpeed::default();
         for (cwnd, row) in [(38, 0), (39, 1), (119, 2), (118, 1), (90_000, 71), (20, 0)] {
             cca.find_row(cwnd);

@@ -19,7 +19,7 @@ const MAX_RTT_STEP_MS: u64 = 20;
 const MIN_RTT_MS: u64 = 10;
 /// Round trips after a reduction during which the throughput is not smoothed.
 const SETTLING_ROUNDS: u64 = 3;
-/// Percentage of the difference between maximum and minimum RTT that is kept after a reduction.
+/// Percentage of the difference between maximum and minimum RTT that remains after a reduction.
 const REMEMBERED_PERCENT: u64 = 95;
 
 /// State that is restored when a reduction was spurious.

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_cost_an_eighth_to_a_half() {
+    fn losses_reduce_the_window_by_an_eighth_to_a_half() {
         let share = |mean_us| loss_share(mean_us, 100_000);
         assert_eq!((share(10_000), share(80_000)), (BETA_MIN, BETA_MAX));
         assert_eq!(share(45_000), (BETA_MIN + BETA_MAX) / 2);

@@ -56,7 +56,7 @@ pub use congestion_control::{
 pub use cubic::{Cubic, CubicConstants};
 pub use cubic_params::{Bound, CubicParams, CubicParamsError};
 pub use dctcp::Dctcp;
-pub use facts::{BOUNDED_CONTROL, CcaKind, Facts, Form, Prevalence};
+pub use facts::{BOUNDED_CCA, CcaKind, Facts, Form, Prevalence};
 pub use highspeed::HighSpeed;
 pub use htcp::Htcp;
 pub use hybla::Hybla;

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_far_apart_blind_it() {
+    fn lp_does_not_back_off_if_the_clocks_offset_overflows_the_smoothed_delay() {
         // Delays of 2^29 ms and more overflow the smoothed delay, as in the kernel.
         assert!(windows(1 << 31).iter().all(|cwnd| *cwnd >= 100));
     }

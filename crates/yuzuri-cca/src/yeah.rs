@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_copy_is_asked_changes_nothing() {
+    fn ssthresh_of_a_copy_leaves_the_original_unchanged() {
         use crate::CloneControl as _;
         let (mut yeah, mut w) = with_queue(180, 50_000);
         yeah.met_competitor(165);

@@ -15,8 +15,8 @@ const APART: u32 = 2;
 /// Time after the losses of slow start, s.
 const SETTLED_S: f64 = 3.0;
 
-fn trace(control: &str, path: &str) -> Trace {
-    let file = format!("{}/tests/data/{control}_{path}.csv.zst", env!("CARGO_MANIFEST_DIR"));
+fn trace(traced: &str, path: &str) -> Trace {
+    let file = format!("{}/tests/data/{traced}_{path}.csv.zst", env!("CARGO_MANIFEST_DIR"));
     let packed = std::fs::read(&file).unwrap_or_else(|error| panic!("reading {file}: {error}"));
     let text = zstd::decode_all(&packed[..]).unwrap_or_else(|error| panic!("unpacking {file}: {error}"));
     Trace::read(std::str::from_utf8(&text).expect("text"))
@@ -26,7 +26,7 @@ fn replayed(algorithm: Algorithm, path: &str) -> Outcome {
     let outcome = replay(algorithm, &trace(algorithm.name(), path));
     for epoch in &outcome.epochs {
         println!(
-            "{} {path} {:6.2} to {:6.2} s: window {:4}, kernel {:4}; on the way at most {:3}, mean {:.2}; threshold {:?}",
+            "{} {path} {:6.2} to {:6.2} s: window {:4}, kernel {:4}; difference at most {:3}, mean {:.2}; threshold {:?}",
             algorithm.name(),
             epoch.start_s,
             epoch.end_s,
@@ -116,13 +116,17 @@ fn veno() {
 }
 
 #[test]
-fn westwood_lands_where_the_kernel_does() {
+fn westwood_reduces_to_the_same_window_as_the_kernel() {
     follows_the_kernel(Algorithm::Westwood, 4, 0.0);
     for path in PATHS {
-        let landings = replay(Algorithm::Westwood, &trace("westwood", path)).landings;
-        println!("{path}: {landings:?}");
-        assert!(landings.len() >= 4);
-        assert!(landings.iter().all(|(ours, theirs)| ours.abs_diff(*theirs) <= 1), "{landings:?}");
+        let windows_after_recovery =
+            replay(Algorithm::Westwood, &trace("westwood", path)).windows_after_recovery;
+        println!("{path}: {windows_after_recovery:?}");
+        assert!(windows_after_recovery.len() >= 4);
+        assert!(
+            windows_after_recovery.iter().all(|(ours, theirs)| ours.abs_diff(*theirs) <= 1),
+            "{windows_after_recovery:?}"
+        );
     }
 }
 
@@ -154,7 +158,7 @@ fn dctcp() {
 /// TCP-NV resets the minimum RTT at random times, so its steps of nine segments may be earlier or
 /// later.
 #[test]
-fn nv_climbs_the_kernels_stairs() {
+fn nv_grows_in_the_same_steps_as_the_kernel() {
     for path in PATHS {
         let outcome = replayed(Algorithm::Nv, path);
         let [epoch] = outcome.epochs[..] else { panic!("one epoch is expected: {:?}", outcome.epochs) };
@@ -175,16 +179,19 @@ fn cdg_backs_off_as_often_as_the_kernel() {
                 assert!(theirs.abs_diff(epoch.theirs * 724 / 1024) <= 1, "{epoch:?}");
             }
         }
-        let (wishes, reductions) = (f64::from(outcome.wishes), reductions as f64);
-        println!("{path}: {wishes} back-offs, kernel {reductions}");
-        assert!((wishes - reductions).abs() <= 2.0 * reductions.sqrt(), "{wishes}, kernel {reductions}");
+        let (cwr_requests, reductions) = (f64::from(outcome.cwr_requests), reductions as f64);
+        println!("{path}: {cwr_requests} back-offs, kernel {reductions}");
+        assert!(
+            (cwr_requests - reductions).abs() <= 2.0 * reductions.sqrt(),
+            "{cwr_requests}, kernel {reductions}"
+        );
     }
 }
 
 /// Checks that the comparison is selective: another algorithm does not follow the trace.
 #[test]
-fn another_algorithm_does_not_follow() {
-    for (cca, control) in [
+fn another_algorithm_does_not_follow_the_kernels_trace() {
+    for (cca, traced) in [
         (Algorithm::Reno, "cubic"),
         (Algorithm::Cubic, "reno"),
         (Algorithm::Bic, "cubic"),
@@ -199,14 +206,22 @@ fn another_algorithm_does_not_follow() {
         (Algorithm::Vegas, "nv"),
     ] {
         for path in PATHS {
-            let outcome = replay(cca, &trace(control, path));
+            let outcome = replay(cca, &trace(traced, path));
             let settled = outcome.epochs.iter().filter(|epoch| epoch.end_s >= SETTLED_S);
             let off = |epoch: &&driver::Epoch| {
                 epoch.max_difference > 2 * APART
                     || epoch.threshold.is_some_and(|(ours, theirs)| ours.abs_diff(theirs) > 2 * APART)
             };
-            let landed = outcome.landings.iter().skip(1).any(|(ours, theirs)| ours.abs_diff(*theirs) > APART);
-            assert!(settled.filter(off).count() > 0 || landed, "{} follows {control} on {path}", cca.name());
+            let differs_after_recovery = outcome
+                .windows_after_recovery
+                .iter()
+                .skip(1)
+                .any(|(ours, theirs)| ours.abs_diff(*theirs) > APART);
+            assert!(
+                settled.filter(off).count() > 0 || differs_after_recovery,
+                "{} follows {traced} on {path}",
+                cca.name()
+            );
         }
     }
 }

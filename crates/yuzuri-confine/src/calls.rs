@@ -6,6 +6,7 @@
 #![allow(clippy::useless_conversion)]
 
 use crate::ConfineError;
+use crate::numbers::{ALWAYS, FILES, MMAP, OF_THIS_ARCHITECTURE, OLDER_FILES, OLDER_OPEN, SOCKETS};
 use libc::c_long;
 use seccompiler::SeccompCmpOp::{Eq, MaskedEq};
 use seccompiler::{
@@ -14,101 +15,6 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 
-/// Calls that any program's libraries and runtime make: memory, threads, time, signals and open
-/// files.
-const ALWAYS: &[c_long] = &[
-    libc::SYS_brk,
-    libc::SYS_clock_getres,
-    libc::SYS_clock_gettime,
-    libc::SYS_clock_nanosleep,
-    libc::SYS_close,
-    libc::SYS_dup,
-    libc::SYS_exit,
-    libc::SYS_exit_group,
-    libc::SYS_fallocate,
-    libc::SYS_fcntl,
-    libc::SYS_fdatasync,
-    libc::SYS_flock,
-    libc::SYS_fstat,
-    libc::SYS_fsync,
-    libc::SYS_ftruncate,
-    libc::SYS_futex,
-    libc::SYS_getegid,
-    libc::SYS_geteuid,
-    libc::SYS_getgid,
-    libc::SYS_getpid,
-    libc::SYS_getrandom,
-    libc::SYS_getrusage,
-    libc::SYS_gettid,
-    libc::SYS_gettimeofday,
-    libc::SYS_getuid,
-    libc::SYS_lseek,
-    libc::SYS_madvise,
-    libc::SYS_membarrier,
-    libc::SYS_mremap,
-    libc::SYS_munmap,
-    libc::SYS_nanosleep,
-    libc::SYS_pread64,
-    libc::SYS_pwrite64,
-    libc::SYS_read,
-    libc::SYS_readv,
-    libc::SYS_restart_syscall,
-    libc::SYS_rseq,
-    libc::SYS_rt_sigaction,
-    libc::SYS_rt_sigprocmask,
-    libc::SYS_rt_sigreturn,
-    libc::SYS_sched_getaffinity,
-    libc::SYS_sched_yield,
-    libc::SYS_set_robust_list,
-    libc::SYS_sigaltstack,
-    libc::SYS_sysinfo,
-    libc::SYS_tgkill,
-    libc::SYS_uname,
-    libc::SYS_wait4,
-    libc::SYS_waitid,
-    libc::SYS_write,
-    libc::SYS_writev,
-];
-
-/// Calls on open sockets and on the sockets they accept.
-const SOCKETS: &[c_long] = &[
-    libc::SYS_accept4,
-    libc::SYS_epoll_create1,
-    libc::SYS_epoll_ctl,
-    libc::SYS_epoll_pwait,
-    libc::SYS_eventfd2,
-    libc::SYS_getpeername,
-    libc::SYS_getsockname,
-    libc::SYS_getsockopt,
-    libc::SYS_ppoll,
-    libc::SYS_recvfrom,
-    libc::SYS_recvmsg,
-    libc::SYS_sendmsg,
-    libc::SYS_sendto,
-    libc::SYS_setsockopt,
-    libc::SYS_shutdown,
-];
-
-/// Calls that inspect files without changing them.
-const FILES: &[c_long] = &[
-    libc::SYS_fstatfs,
-    libc::SYS_getdents64,
-    libc::SYS_newfstatat,
-    libc::SYS_readlinkat,
-    libc::SYS_statfs,
-    libc::SYS_statx,
-];
-
-/// Legacy calls that only some architectures have.
-#[cfg(target_arch = "x86_64")]
-const OLDER: &[c_long] = &[libc::SYS_poll, libc::SYS_epoll_wait];
-#[cfg(not(target_arch = "x86_64"))]
-const OLDER: &[c_long] = &[];
-#[cfg(target_arch = "x86_64")]
-const OLDER_FILES: &[c_long] = &[libc::SYS_stat, libc::SYS_lstat, libc::SYS_readlink, libc::SYS_access];
-#[cfg(not(target_arch = "x86_64"))]
-const OLDER_FILES: &[c_long] = &[];
-
 const BPF_MAP_LOOKUP_ELEM: u64 = 1;
 const BPF_MAP_UPDATE_ELEM: u64 = 2;
 const BPF_MAP_DELETE_ELEM: u64 = 3;
@@ -116,6 +22,15 @@ const BPF_MAP_GET_NEXT_KEY: u64 = 4;
 const BPF_OBJ_GET_INFO_BY_FD: u64 = 15;
 /// `PR_SET_VMA`, which the C library uses to name its mappings.
 const PR_SET_VMA: u64 = 0x5356_4d41;
+
+/// `BPF_LD | BPF_W | BPF_ABS` and `BPF_JMP | BPF_JEQ | BPF_K` (linux/bpf_common.h).
+const LOAD_WORD: u16 = 0x20;
+const JUMP_IF_EQUAL: u16 = 0x15;
+/// Offset of `arch` in `struct seccomp_data`.
+const ARCH_OFFSET: u32 = 4;
+/// Values of `arch` (linux/audit.h).
+const AUDIT_ARCH_AARCH64: u32 = 0xC000_00B7;
+const AUDIT_ARCH_ARM: u32 = 0x4000_0028;
 
 /// An allowlist of system calls.
 #[derive(Debug, Clone)]
@@ -133,11 +48,11 @@ impl SystemCalls {
         let mut calls = SystemCalls { rules: BTreeMap::new() };
         calls.permit_all(ALWAYS);
         calls.permit_all(SOCKETS);
-        calls.permit_all(OLDER);
+        calls.permit_all(OF_THIS_ARCHITECTURE);
         // A bidirectional pipe within the process.
         calls.permit_if(libc::SYS_socketpair, (0, Eq, libc::AF_UNIX as u64));
         let executable = libc::PROT_EXEC as u64;
-        calls.permit_if(libc::SYS_mmap, (2, MaskedEq(executable), 0));
+        calls.permit_if(MMAP, (2, MaskedEq(executable), 0));
         calls.permit_if(libc::SYS_mprotect, (2, MaskedEq(executable), 0));
         let thread = libc::CLONE_THREAD as u64;
         calls.permit_if(libc::SYS_clone, (0, MaskedEq(thread), thread));
@@ -162,8 +77,9 @@ impl SystemCalls {
         self.permit_all(OLDER_FILES);
         let writing = (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC) as u64;
         self.permit_if(libc::SYS_openat, (2, MaskedEq(writing), 0));
-        #[cfg(target_arch = "x86_64")]
-        self.permit_if(libc::SYS_open, (1, MaskedEq(writing), 0));
+        for open in OLDER_OPEN {
+            self.permit_if(*open, (1, MaskedEq(writing), 0));
+        }
         self
     }
 
@@ -236,7 +152,7 @@ impl SystemCalls {
         let mut rules = BTreeMap::from([(i64::from(libc::SYS_clone3), Vec::new())]);
         for (call, alternatives) in &self.rules {
             let alternatives = alternatives.iter().map(|all| {
-                // A pointer is compared in all 64 bits. Of an int the kernel itself uses only 32.
+                // Pointers are compared in all 64 bits, ints in the 32 bits that the kernel uses.
                 let is_pointer = *call == i64::from(libc::SYS_prlimit64);
                 let conditions = all.iter().flatten().map(|(argument, op, value)| {
                     let length = if is_pointer { SeccompCmpArgLen::Qword } else { SeccompCmpArgLen::Dword };
@@ -257,8 +173,32 @@ fn compile(
     action: SeccompAction,
 ) -> Result<BpfProgram, ConfineError> {
     let failed = |e: seccompiler::BackendError| ConfineError::Filter(e.to_string());
-    let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(failed)?;
-    SeccompFilter::new(rules, otherwise, action, arch).and_then(TryInto::try_into).map_err(failed)
+    // The library has no 32-bit ARM. Its filters depend on the architecture only in one value.
+    let is_arm = cfg!(target_arch = "arm");
+    let arch = if is_arm { Ok(TargetArch::aarch64) } else { TargetArch::try_from(std::env::consts::ARCH) };
+    let mut program: BpfProgram = SeccompFilter::new(rules, otherwise, action, arch.map_err(failed)?)
+        .and_then(TryInto::try_into)
+        .map_err(failed)?;
+    if is_arm {
+        turn_to_arm(&mut program)?;
+    }
+    Ok(program)
+}
+
+/// Makes a filter of 64-bit ARM one of 32-bit ARM: the kernel passes arguments as 64-bit values
+/// there, too, with zeros in the upper halves (`struct seccomp_data`), so only the value with which
+/// the filter compares the caller's architecture differs.
+fn turn_to_arm(program: &mut BpfProgram) -> Result<(), ConfineError> {
+    match program.as_mut_slice() {
+        [load, compare, ..]
+            if (load.code, load.k) == (LOAD_WORD, ARCH_OFFSET)
+                && (compare.code, compare.k) == (JUMP_IF_EQUAL, AUDIT_ARCH_AARCH64) =>
+        {
+            compare.k = AUDIT_ARCH_ARM;
+            Ok(())
+        }
+        _ => Err(ConfineError::Filter("it does not begin with the check of the architecture".into())),
+    }
 }
 
 /// Installs a filter for all threads and makes the kernel log refused calls
@@ -278,5 +218,33 @@ fn install(program: &BpfProgram) -> Result<(), ConfineError> {
             std::io::Error::last_os_error(),
         )),
         thread => Err(ConfineError::Filter(format!("thread {thread} of this process has one of its own"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// A filter that refuses `write` (4 on 32-bit ARM).
+    fn filter(arch: TargetArch) -> BpfProgram {
+        let rules = BTreeMap::from([(4, Vec::new())]);
+        let refused = SeccompAction::Errno(libc::EPERM as u32);
+        SeccompFilter::new(rules, SeccompAction::Allow, refused, arch).unwrap().try_into().unwrap()
+    }
+
+    #[test]
+    fn a_filter_for_32_bit_arm_differs_in_the_architecture_only() {
+        let of_64_bit = filter(TargetArch::aarch64);
+        let mut program = of_64_bit.clone();
+        turn_to_arm(&mut program).unwrap();
+        let changed: Vec<_> = (0..program.len()).filter(|&i| program[i] != of_64_bit[i]).collect();
+        assert_eq!(changed, [1]);
+        assert_eq!(program[1].k, AUDIT_ARCH_ARM);
+        // A filter that begins otherwise is refused, not changed.
+        let mut other = filter(TargetArch::x86_64);
+        let before = other.clone();
+        assert!(turn_to_arm(&mut other).is_err());
+        assert_eq!(other, before);
     }
 }

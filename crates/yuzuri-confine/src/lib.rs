@@ -14,6 +14,7 @@
 
 mod calls;
 mod identity;
+mod numbers;
 mod privilege;
 
 pub use calls::SystemCalls;

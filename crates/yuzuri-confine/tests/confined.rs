@@ -11,6 +11,12 @@ use yuzuri_confine::{Identity, SystemCalls, drop_capabilities, give_up_privilege
 
 const AS_CHILD: &str = "YUZURI_CONFINE_TEST_CHILD";
 
+/// 32-bit ARM's takes the offset in pages.
+#[cfg(not(target_arch = "arm"))]
+const SYS_MMAP: libc::c_long = libc::SYS_mmap;
+#[cfg(target_arch = "arm")]
+const SYS_MMAP: libc::c_long = libc::SYS_mmap2;
+
 fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
@@ -123,7 +129,7 @@ fn attempts() {
             ("executable memory", {
                 let prot = libc::PROT_READ | libc::PROT_EXEC;
                 let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-                libc::syscall(libc::SYS_mmap, zero, 4096, prot, flags, -1, zero)
+                libc::syscall(SYS_MMAP, zero, 4096, prot, flags, -1, zero)
             }),
             (
                 "prctl(PR_SET_DUMPABLE)",

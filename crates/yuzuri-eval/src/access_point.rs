@@ -35,8 +35,7 @@ pub struct Args {
     #[arg(long)]
     jobs: Option<usize>,
     /// Print what the gate does in one setting, twice per simulated second: for each connection its
-    /// bound, the window that it was advertised and what it has in flight, segments; for QUIC its
-    /// rate
+    /// bound, the window advertised to it and its flight size, in segments; for QUIC its rate
     #[arg(long)]
     trace: bool,
     /// Print a row per setting, too
@@ -48,15 +47,15 @@ pub struct Args {
     /// In random settings, let each terminal use QUIC with a probability of one half
     #[arg(long, requires = "random")]
     quic: bool,
-    /// Instead, move stations between two radios as the daemon would ask them to, and print what it
-    /// does to each
+    /// Instead, move stations between two radios as the daemon requests, and print the effect on
+    /// each
     #[arg(long)]
     steering: bool,
     /// Objective of gate and daemon: throughput, balanced or latency
     #[arg(long, value_name = "OBJECTIVE", default_value = "balanced")]
     objective: Objective,
-    /// Instead, search the best constant window of each setting with equal radios: what is possible
-    /// for a gate that knows the path
+    /// Instead, search for the best constant window of each setting with equal radios: what is
+    /// possible for a gate that knows the path
     #[arg(long)]
     oracle: bool,
     /// Seed of the random settings, of a trace, or of moves; the first one of the others

@@ -25,8 +25,8 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Count how often the right congestion control is named, on runs of the laboratory with
-    /// captures at both ends
+    /// Count how often the right congestion control algorithm is named, on runs of the laboratory
+    /// with captures at both ends
     Identify(identify::tally::Args),
     /// Print the ranking of each capture's largest flow in a folder
     Rank(identify::rank::Args),
@@ -41,10 +41,10 @@ enum Command {
     /// Compare the simulation with the kernel or with ns-3, or measure its speed
     #[command(subcommand)]
     Simulation(simulation::Command),
-    /// Make captures, and measure how fast they are read
+    /// Generate captures, and measure how fast they are read
     #[command(subcommand)]
     Capture(capture::Command),
-    /// Make random transfers with a known limit, and judge how often the limit is found
+    /// Run random transfers with a known limit, and measure how often the limit is found
     #[command(subcommand)]
     Why(why::Command),
     /// Compare the windows of two recordings round trip by round trip, in segments

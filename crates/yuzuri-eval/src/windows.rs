@@ -56,7 +56,7 @@ pub struct Args {
     other: PathBuf,
 }
 
-/// Prints how far the windows are from each other, in segments.
+/// Prints the differences between the windows, in segments.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let (one, other) = (sender(&args.one)?, sender(&args.other)?);
     let round_trip_ns = u64::from(one.min_rtt_us) * 1000;

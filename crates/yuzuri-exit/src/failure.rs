@@ -17,14 +17,14 @@ pub fn in_one_line(error: &(dyn Error + 'static)) -> String {
     line
 }
 
-/// The arguments do not fit together or ask for something that does not exist. Programs exit with
+/// The arguments contradict each other or name something that does not exist. Programs exit with
 /// code 2, as they do for arguments that the command line parser refuses.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct UsageError(String);
 
 impl UsageError {
-    /// `message` says what does not fit and what to use instead.
+    /// `message` names the wrong argument and says what to use instead.
     pub fn new(message: impl Into<String>) -> UsageError {
         UsageError(message.into())
     }

@@ -2,6 +2,7 @@
 
 #![expect(unsafe_code, reason = "a signal handler")]
 
+use nix::sys::time::TimeValLike;
 use nix::time::{ClockId, clock_gettime};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level;
@@ -47,8 +48,7 @@ fn is_new_request(first_ns: i64, now_ns: i64) -> bool {
 /// `CLOCK_MONOTONIC` time, nanoseconds. 0 if the clock cannot be read, which never ends the
 /// process.
 fn now_ns() -> i64 {
-    clock_gettime(ClockId::CLOCK_MONOTONIC)
-        .map_or(0, |now| now.tv_sec().saturating_mul(1_000_000_000).saturating_add(now.tv_nsec()))
+    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |now| now.num_nanoseconds())
 }
 
 /// Whether the flag is set.

@@ -9,7 +9,7 @@
 
 #include "types.h"
 
-/* An address of IPv6 in network order; one of IPv4 as ::ffff:a.b.c.d. */
+/* An IPv6 address in network order; IPv4 as ::ffff:a.b.c.d. */
 struct station {
 	u8 address[16];
 };
@@ -22,8 +22,8 @@ struct flow_key {
 	u16 server_port;
 };
 
-/* The bound on a connection's flight. Only user space writes it: the programs keep no state in
- * entries that user space writes. */
+/* The bound on a connection's bytes in flight. Only user space writes it: the programs keep no
+ * state in entries that user space writes. */
 struct bound {
 	u64 until_ns; /* kernel's monotonic clock; an expired bound has no effect */
 	u32 bytes;    /* 0: not bounded, not even by a default */
@@ -41,7 +41,8 @@ struct bound {
 /* The state of a connection. */
 struct flow {
 	/* The highest right edge that the station was advertised (sequence number), and EDGE_KNOWN.
-	 * CPUs that handle ACKs of one connection at a time change it by compare-and-exchange. */
+	 * CPUs that handle ACKs of one connection concurrently change it by
+	 * compare-and-exchange. */
 	u64 right_edge;
 	u64 first_ns;
 	u64 last_ns;

@@ -15,7 +15,7 @@ static const struct flow EMPTY_FLOW;
 static __always_inline void on_syn(struct flow *f, struct segment *s, struct offer *offer, u8 who, u64 now)
 {
 	if (f && (f->flags & who) && f->iss == s->seq) {
-		/* The answer does not say which of the two SYNs it answers. */
+		/* The answer does not indicate which of the two SYNs it answers. */
 		if (f->opener_scale != offer->scale && !(f->flags & FLOW_KNOWN))
 			f->flags |= FLOW_NEVER_MODIFIED;
 		return;

@@ -68,8 +68,9 @@ static __always_inline void measure_stamp(struct flow *f, struct segment *s, u64
 	}
 }
 
-/* Call this after it. `before`: the right edge that the station knew before. A station without time
- * stamps that fills its window answers an edge that moves with a segment beyond the old one. */
+/* Call this after the window is evaluated. `before`: the right edge that the station knew before. A
+ * station without timestamps that fills its window answers an edge that moves with a segment beyond
+ * the old one. */
 static __always_inline void measure_edge(struct flow *f, u64 before, u64 now)
 {
 	u32 edge = before;
@@ -82,8 +83,8 @@ static __always_inline void measure_edge(struct flow *f, u64 before, u64 now)
 	}
 }
 
-/* Measures how much of its window the station leaves unused, or exceeds it. A station limited by
- * its window leaves hardly more than the ACKs in transit to it will open. */
+/* Measures how much of its window the station leaves unused, or by how much it exceeds it. A
+ * station limited by its window leaves hardly more than the ACKs in transit to it will open. */
 static __always_inline void measure_room(struct flow *f, u32 end, u32 payload, u64 now)
 {
 	u32 period = now >> PERIOD_SHIFT, room = ROOM_UNKNOWN;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
  * Polices traffic without a window: QUIC and other UDP, tunnels. In competition with bounded TCP it
- * would take everything, so each station has a token bucket for it, as long as user space maintains
- * one. Small streams, such as calls, DNS and games, have priority: they use the bucket as well, but
- * may overdraw it.
+ * would take the whole capacity, so each station has a token bucket for it, as long as user space
+ * maintains one. Small streams, such as calls, DNS and games, have priority: they use the bucket as
+ * well, but may overdraw it.
  */
 #ifndef YUZURI_GATE_POLICE_H
 #define YUZURI_GATE_POLICE_H
@@ -58,7 +58,7 @@ static __always_inline bool is_small(struct segment *s, u64 now)
 	return true;
 }
 
-/* Fills the bucket. Of concurrent CPUs only one does. */
+/* Fills the bucket; if several CPUs run concurrently, only one does. */
 static __always_inline s64 fill(struct bucket *b, u64 bytes_per_s, u64 now)
 {
 	s64 burst = bytes_per_s / BURST_PARTS, tokens;

@@ -104,7 +104,7 @@ pub struct FlowSeen {
     pub quiet_ns: u64,
     /// The number of such intervals.
     pub quiets: u32,
-    /// The current pause: since when, nanoseconds of the process's `CLOCK_MONOTONIC`.
+    /// The start of the current pause, nanoseconds of the process's `CLOCK_MONOTONIC`.
     pub quiet_since_ns: Option<u64>,
     /// The station's hardware address, or that of a device in front of it.
     pub mac: [u8; 6],

@@ -58,7 +58,7 @@ pub enum Direction {
 }
 
 /// All entries of a table, in one batch. The kernel does not split a bucket between two batches, so
-/// that one may have fewer entries than asked for, which libbpf-rs takes for the last one.
+/// a batch may have fewer entries than requested, which libbpf-rs takes for the last batch.
 fn entries(
     table: &impl MapCore,
     what: &'static str,
@@ -170,11 +170,11 @@ impl Gate {
         lasts: Duration,
     ) -> Result<(), GateError> {
         let until_ns = self.until(lasts);
-        flows.iter().try_for_each(|(flow, bound)| {
+        let bounds = flows.iter().map(|(flow, bound)| {
             let Bound { bytes, thin_bytes } = (*bound).into();
-            let value = bound_bytes(until_ns, bytes, thin_bytes);
-            self.write(&self.skel.maps.bounds, &flow.bytes(), &value, "writing a connection's bound")
-        })
+            (flow.bytes(), bound_bytes(until_ns, bytes, thin_bytes))
+        });
+        self.write(&self.skel.maps.bounds, bounds, "writing the connections' bounds")
     }
 
     /// Bounds each connection of these stations without a bound of its own, such as new ones.
@@ -183,10 +183,10 @@ impl Gate {
     /// As [`Gate::bound`].
     pub fn bound_stations(&mut self, stations: &[(IpAddr, u32)], lasts: Duration) -> Result<(), GateError> {
         let until_ns = self.until(lasts);
-        stations.iter().try_for_each(|(station, bytes)| {
-            let (key, value) = (address_bytes(station.to_canonical()), bound_bytes(until_ns, *bytes, 0));
-            self.write(&self.skel.maps.station_bounds, &key, &value, "writing a station's bound")
-        })
+        let bounds = stations.iter().map(|(station, bytes)| {
+            (address_bytes(station.to_canonical()), bound_bytes(until_ns, *bytes, 0))
+        });
+        self.write(&self.skel.maps.station_bounds, bounds, "writing the stations' bounds")
     }
 
     /// Bounds each connection of all other stations.
@@ -216,10 +216,8 @@ impl Gate {
     /// As [`Gate::bound`].
     pub fn police(&mut self, stations: &[([u8; 6], u64)], lasts: Duration) -> Result<(), GateError> {
         let until_ns = self.until(lasts);
-        stations.iter().try_for_each(|(mac, bps)| {
-            let value = rate_bytes(until_ns, bps / 8);
-            self.write(&self.skel.maps.rates, &mac_bytes(*mac), &value, "writing a station's rate")
-        })
+        let rates = stations.iter().map(|(mac, bps)| (mac_bytes(*mac), rate_bytes(until_ns, bps / 8)));
+        self.write(&self.skel.maps.rates, rates, "writing the stations' rates")
     }
 
     /// Removes the rate limit of a station.
@@ -296,16 +294,25 @@ impl Gate {
         Ok(TestOutcome { passes, mean, frame: out })
     }
 
-    /// Writes an entry that expires. The entries of connections and stations that are gone stay in
-    /// the table until it is full; then all expired ones are removed.
-    fn write(
+    /// Writes entries that expire, with one system call. The entries of connections and stations
+    /// that are gone stay in the table until it is full; then all expired ones are removed.
+    fn write<const KEY: usize, const VALUE: usize>(
         &self,
         table: &impl MapCore,
-        key: &[u8],
-        value: &[u8],
+        written: impl Iterator<Item = ([u8; KEY], [u8; VALUE])>,
         what: &'static str,
     ) -> Result<(), GateError> {
-        if table.update(key, value, MapFlags::ANY).is_ok() {
+        let (keys, values): (Vec<_>, Vec<_>) = written.unzip();
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let count = u32::try_from(keys.len()).unwrap_or(u32::MAX);
+        // The kernel stops at the first entry that it cannot write.
+        let all = || {
+            let (keys, values) = (keys.as_flattened(), values.as_flattened());
+            table.update_batch(keys, values, count, MapFlags::ANY, MapFlags::ANY)
+        };
+        if all().is_ok() {
             return Ok(());
         }
         let now_ns = self.until(Duration::ZERO);
@@ -315,10 +322,10 @@ impl Gate {
                 let _ = table.delete(&key);
             }
         }
-        table.update(key, value, MapFlags::ANY).map_err(GateError::table(what))
+        all().map_err(GateError::table(what))
     }
 
-    /// The kernel's time after a while, nanoseconds.
+    /// The kernel's time after `lasts`, nanoseconds.
     fn until(&self, lasts: Duration) -> u64 {
         let lasts = u64::try_from(lasts.as_nanos()).unwrap_or(u64::MAX);
         self.clock.kernels(mono_ns()).saturating_add(lasts)

@@ -1,5 +1,5 @@
-//! A gate at an access point: it bounds the flight of its stations' uploads, without anything
-//! installed on the stations.
+//! A gate at an access point: it bounds the bytes in flight of its stations' uploads, without
+//! anything installed on the stations.
 //!
 //! Two tc programs per device process the TCP segments that pass. The one at egress lowers the
 //! receive window in ACKs to a station, and may drop ACKs that later ones make redundant; the one

@@ -1,6 +1,6 @@
 //! The kernel's records: `bpf/gate.h` is their one definition, the build derives the types.
 
-#![expect(unsafe_code, reason = "records of the kernel's are taken from bytes")]
+#![expect(unsafe_code, reason = "the kernel's records are read from bytes")]
 
 pub(crate) use crate::skel::types::{bound, bucket, flow, rate};
 

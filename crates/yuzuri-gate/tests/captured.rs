@@ -305,7 +305,7 @@ fn no_checksum_is_wrong_and_no_edge_moves_left_in_captures() {
     assert_eq!((sum(|f| f.wrong_sums), sum(|f| f.left_edges)), (0, 0), "{found:?}");
 }
 
-/// The reader finds what it looks for: a wrong byte, and an edge that moves left.
+/// The reader detects a wrong byte, and an edge that moves left.
 #[test]
 fn the_reader_finds_wrong_checksums_and_edges() {
     let frame = |flags: u8, ack: u32, window: u16| {

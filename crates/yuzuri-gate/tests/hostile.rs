@@ -88,7 +88,7 @@ impl FrameSource {
         options
     }
 
-    /// A frame of the connection at `at`, whose station may send to `edge`: which way it goes, and
+    /// A frame of the connection at `at`, whose station may send to `edge`: its direction, and
     /// whether it was damaged.
     fn frame(&mut self, at: usize, edge: Option<u32>) -> (Direction, Vec<u8>, bool) {
         let opened = &mut self.all[at].opened;
@@ -359,7 +359,7 @@ fn the_bpf_program_matches_the_model() {
             lowered += u64::from(tried.frame != frame);
             let tcp_flags = |frame: &[u8]| frame[tcp_at(form) + 13];
             if damaged || tcp_flags(&frame) & (SYN | RST) != 0 {
-                // Only the model knows which connection that was, and what it meant for it.
+                // Only the model determines to which connection the frame belongs, and its effect.
                 model
                     .flows
                     .iter()

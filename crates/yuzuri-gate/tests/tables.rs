@@ -46,7 +46,7 @@ fn expired_bounds_make_room_for_new_ones() {
     gate.bound(&keys(1000..2000), LONG).unwrap();
     // These are in force: they stay, and the table is full.
     let full = gate.bound(&keys(2000..2001), LONG).unwrap_err().to_string();
-    assert!(full.starts_with("writing a connection's bound"), "{full}");
+    assert!(full.starts_with("writing the connections' bounds"), "{full}");
     gate.release(&key(FORM, 1500));
     gate.bound(&keys(2000..2001), LONG).unwrap();
     let station = |n: u32| (IpAddr::from(Ipv4Addr::from(0x0a00_0000 + n)), 20_000);

@@ -182,7 +182,7 @@ fn ecn_marks_are_never_left_out() {
     for _ in 0..TRIES {
         for (form, ip) in [(Form::V4, 15), (Form::V6, 15)] {
             let bound = Bound { bytes: 0, thin_bytes: THIN };
-            // Of the traffic class of IPv6 the low four bits are the high ones of its second byte.
+            // The low four bits of IPv6's traffic class are the high bits of the second byte.
             let ecn = |mark: u8| if form == Form::V4 { mark } else { mark << 4 };
             let of = |open: &Open<'_>, change: &dyn Fn(&mut Vec<u8>)| {
                 let mut made = frame(form, Direction::Down, open.n, &ack(2));

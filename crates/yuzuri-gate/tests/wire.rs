@@ -1,5 +1,5 @@
-//! Real transfers through a forwarding access point: they stay at a bound, are plain without one,
-//! and are plain soon after the process that bounded them was killed.
+//! Real transfers through a forwarding access point: they stay at their bound, and are unbounded
+//! without one and soon after the process that bounded them is killed.
 #![allow(clippy::unwrap_used, missing_docs)]
 #![expect(unsafe_code, reason = "the number of programs at a device, which no library here queries")]
 

@@ -98,13 +98,13 @@ fn read(
     let input = Input::open(path, stop, progress)?;
     report.kind = input.kind;
     match input.kind {
-        // The magic number of a capture may come late.
+        // ERF has no magic number, and that of a compressed capture may come late.
         Some(Kind::Capture) | None => captures(input, report, options),
         Some(kind) => known::read(kind, input.whole, report, options),
     }
 }
 
-/// A direction of a flow, ready for a verdict.
+/// The verdict on a direction of a flow.
 pub(crate) fn judge(
     window_trace: WindowTrace,
     flow: &Flow,
@@ -276,7 +276,7 @@ impl<'a> Sorter<'a> {
                 self.flows.push(report);
             }
         }
-        // Marks that are not drawn leave their place to others.
+        // Marks that are not drawn make room for others.
         self.room += held - kept;
         self.counted.little_data += u64::from(!enough);
     }

@@ -13,7 +13,7 @@ pub enum IdentifyError {
     Open {
         /// The file's name (`standard input` for `-`).
         name: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// A folder could not be read.
@@ -21,7 +21,7 @@ pub enum IdentifyError {
     Folder {
         /// The file or folder.
         name: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// A folder contains no file with a supported format.
@@ -53,7 +53,7 @@ pub enum IdentifyError {
         name: String,
         /// Rows that had been read.
         rows: u64,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// A log has no times.
@@ -79,18 +79,18 @@ pub enum IdentifyError {
         std::env::temp_dir().display()
     )]
     Spill {
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The reader of the output has closed it.
     #[error(transparent)]
     Closed(io::Error),
-    /// A picture of the page could not be drawn.
-    #[error("drawing a picture for {page}: {source}; please report this with the input")]
+    /// A chart of the page could not be drawn.
+    #[error("drawing a chart for {page}: {source}; please report this with the input")]
     Draw {
         /// The page.
         page: String,
-        /// Why.
+        /// The cause.
         source: crate::html::DrawError,
     },
     /// An output could not be written.
@@ -98,7 +98,7 @@ pub enum IdentifyError {
     Write {
         /// The file or folder.
         name: String,
-        /// Why.
+        /// The cause.
         why: String,
     },
 }

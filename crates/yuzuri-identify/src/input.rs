@@ -26,9 +26,9 @@ pub enum Kind {
     Recording,
     /// Rows of the kernel's tracepoint `tcp:tcp_probe` as CSV.
     ProbeCsv,
-    /// The same as the kernel prints them (`trace_pipe`).
+    /// The same rows as the kernel prints them (`trace_pipe`).
     ProbeTrace,
-    /// Output of `ss -ti`, again and again.
+    /// Repeated output of `ss -ti`.
     Ss,
 }
 
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn once_a_stop_is_wanted_all_reading_fails() {
+    fn after_a_stop_request_all_reading_fails() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(&vec![0; 2 * RAW_BYTES]).unwrap();
         let stop = AtomicBool::new(false);

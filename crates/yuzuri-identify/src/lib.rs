@@ -1,5 +1,5 @@
-//! Identifies congestion control in files: captures, recordings and logs of windows become tables
-//! for people and for programs.
+//! Identifies congestion control algorithms in captures, recordings and logs of windows, and
+//! reports them to people and to programs.
 //!
 //! [`batch::run`] analyses files in parallel and returns a [`report::FileReport`] for each;
 //! [`table`] formats it for people.

@@ -1,5 +1,5 @@
-//! Verdicts while a file is still being written: a pipe from `tcpdump -w -`, from `yuzuri watch`,
-//! from a loop around `ss`.
+//! Verdicts while a file is still being written, such as a pipe from `tcpdump -w -`, from `yuzuri
+//! watch` or from a loop around `ss`.
 
 use crate::report::FlowReport;
 use std::fmt;
@@ -50,8 +50,8 @@ impl JudgementSchedule {
         due
     }
 
-    /// Reports a verdict if it differs from the last one. A verdict of nothing known yet is not
-    /// reported.
+    /// Reports a verdict if its name differs from the last one. Before the first name, unknown
+    /// verdicts are not reported.
     pub(crate) fn report_change(&mut self, live: &Live, report: FlowReport) {
         let name = match &report.verdict.answer {
             Answer::Named { name, .. } => Some(name.clone()),

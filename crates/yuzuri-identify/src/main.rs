@@ -1,5 +1,5 @@
-//! The program `yuzuri-identify`, which `yuzuri identify` runs: identifies congestion control in
-//! files.
+//! The program `yuzuri-identify`, which `yuzuri identify` runs: identifies congestion control
+//! algorithms in files.
 
 mod screen;
 

@@ -61,7 +61,7 @@ impl Follower {
         Some(place.wrapping_add_signed(i64::from(number.wrapping_sub(base) as i32)))
     }
 
-    /// Adds a mark; returns whether there was room.
+    /// Adds a mark if there is room.
     fn keep(&mut self, time_ns: i64, what: MarkKind, room: &mut usize) {
         if *room == 0 || self.sequence.marks.len() >= MAX_OF_ONE {
             self.sequence.is_cut = true;

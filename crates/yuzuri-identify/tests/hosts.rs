@@ -28,7 +28,7 @@ fn named(config: &SenderConfig) -> Vec<String> {
 const TICKS: [u32; 3] = [100, 250, 1000];
 
 /// Linux 3.x to 6.x differ in their HyStart, Windows and Apple end slow start by HyStart++ (RFC
-/// 9406), and BSDs by a loss: it is not judged, and what follows is the same.
+/// 9406), and BSDs by a loss: slow start is not scored, and what follows is the same.
 #[test]
 fn cubic_has_one_name_whatever_its_clock_and_the_end_of_its_slow_start() {
     for hz in TICKS {

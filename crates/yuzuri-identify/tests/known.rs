@@ -22,7 +22,7 @@ fn report(path: &Path) -> FileReport {
     }
 }
 
-/// The simulated sender's window, by time: the greatest until then within a round.
+/// The names found for the file's only flow, the best first.
 fn names(report: &FileReport) -> Vec<String> {
     assert_eq!(report.error, None, "{}", report.path);
     assert_eq!(report.flows.len(), 1, "{}", report.path);

@@ -5,9 +5,9 @@ use crate::name::Ranked;
 use crate::window_trace::{CapturePoint, Round, WindowTrace};
 use yuzuri_limits::{Limit, LimitTimes};
 
-/// Why no window-based algorithm is named if something else limited the flow: in most of the rounds
-/// that could be evidence, or in all but `enough`. Pacing does not count against an algorithm that
-/// works by rate, because it paces itself.
+/// Why no window-based algorithm is named: something else limited the flow in at least half of the
+/// rounds that could be evidence, or fewer than `enough` rounds show the window. Pacing does not
+/// count against a rate-based algorithm, because it paces itself.
 pub(crate) fn limited_elsewhere(
     window_trace: &WindowTrace,
     predicted: &[f32],
@@ -15,7 +15,8 @@ pub(crate) fn limited_elsewhere(
     enough: usize,
 ) -> Option<String> {
     let by_rate = evidence::is_by_rate(best);
-    // At the sender, a capture without the flow's beginning cannot tell pacing from a device.
+    // A capture at the sender without the flow's beginning does not distinguish pacing from the
+    // sender's own device.
     let at_sender = window_trace.capture_point == CapturePoint::Sender;
     let is_pacing = |limit: Limit| limit == Limit::Pacing || (at_sender && limit == Limit::SenderRate);
     let elsewhere = |limit: Limit| limit.is_elsewhere() && !(by_rate && is_pacing(limit));
@@ -55,7 +56,7 @@ pub(crate) fn too_few(window_trace: &WindowTrace, counted: usize, enough: usize)
     format!("{rounds} after slow start showed the congestion window, and {enough} are needed; {others}")
 }
 
-/// The rounds of a flow that do not show a window.
+/// Why the other rounds of a flow do not show a window.
 fn others(window_trace: &WindowTrace, counted: usize) -> String {
     let rounds = &window_trace.rounds;
     let count = |holds: &dyn Fn(&Round) -> bool| rounds.iter().filter(|round| holds(round)).count();
@@ -77,8 +78,8 @@ fn others(window_trace: &WindowTrace, counted: usize) -> String {
     format!("of {} {}", yuzuri_stats::counted(rounds.len(), "round"), words.join(", "))
 }
 
-/// What limited a flow with hardly any evidence for an algorithm for most of its time, slow start
-/// included.
+/// What limited a flow for most of its time, including slow start, if it shows hardly any evidence
+/// for an algorithm.
 pub(crate) fn held_by(window_trace: &WindowTrace) -> Option<String> {
     let rounds = &window_trace.rounds;
     let mut times = LimitTimes::default();
@@ -140,7 +141,7 @@ fn limited_by(limit: Limit) -> &'static str {
     }
 }
 
-/// The mean rate of what was acknowledged.
+/// The mean rate of acknowledged data.
 pub(crate) fn rate_mbps(window_trace: &WindowTrace) -> f64 {
     let seconds = window_trace.seconds();
     if seconds > 0.0 { window_trace.acked_bytes as f64 * 8e-6 / seconds } else { 0.0 }

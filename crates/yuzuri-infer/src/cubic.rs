@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// flat.
 const FLAT: f64 = 0.03;
 
-/// The values that the paper takes from a cycle.
+/// The values that Hozumi 2017 reads from a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cycle {
     /// Time of the reading since the reduction, s.
@@ -131,7 +131,7 @@ pub struct Fit {
     pub residual: f64,
     /// The same for the best straight line.
     pub line_residual: f64,
-    /// Points.
+    /// Number of points.
     pub points: usize,
 }
 
@@ -246,10 +246,10 @@ fn standard_error(points: &[Point], c: f64, k: f64, variance: f64) -> Option<f64
 /// An epoch: from the end of a reduction to the next one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Epoch {
-    /// The reduction it follows, as a place in [`WindowTrace::reductions`].
+    /// The reduction it follows, as an index in [`WindowTrace::reductions`].
     pub reduction: usize,
-    /// The window by time since the end of the reduction; rounds limited by something else are left
-    /// out.
+    /// The window by time since the end of the reduction, without rounds that something else
+    /// limited.
     pub points: Vec<Point>,
     /// Whether it ended with the next reduction, not with the capture or a pause.
     pub whole: bool,

@@ -55,7 +55,7 @@ pub(crate) fn gather(
         {
             (constants.probe_gain, constants.probe_interval_s) = (Some(probing.gain), probing.interval_s);
         }
-        if window_trace.unseen.is_none() {
+        if window_trace.loss_trace.is_none() {
             constants.cubic_c_replayed = c_by_replay(window_trace, constants_of(&ranked.name));
         }
     }
@@ -287,7 +287,7 @@ pub(crate) fn notes(window_trace: &WindowTrace, seen: Option<&Seen>) -> Vec<Stri
             counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")),
         );
         if is_blind(window_trace, seen) {
-            notes.push(if window_trace.unseen.is_some() { AT_LOSSES } else { BLIND }.into());
+            notes.push(if window_trace.loss_trace.is_some() { AT_LOSSES } else { BLIND }.into());
         }
     }
     if window_trace.capture_point == CapturePoint::Unknown {

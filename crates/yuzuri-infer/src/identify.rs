@@ -3,12 +3,12 @@
 use crate::cause::{held_by, limited_elsewhere, rate_mbps, too_few};
 use crate::chance;
 use crate::evidence;
+use crate::loss_trace;
 use crate::name::{NoneOfThese, Ranked, Ranking, candidates, rank, temperature};
 use crate::packets::Seen;
 use crate::probes::are_shown;
 use crate::score;
 use crate::unmodelled::Growth;
-use crate::unseen;
 use crate::verdict::{Answer, Verdict};
 use crate::window_trace::{Round, SLOW_START_GROWTH, WindowTrace};
 use std::net::SocketAddr;
@@ -25,11 +25,12 @@ const MIN_LOSSES: usize = 3;
 /// An algorithm with at least this fraction of the best one's probability is not distinguished from
 /// it.
 const INDISTINGUISHABLE: f64 = 0.1;
-/// Nor is one with at least this fraction of its likelihood: a high prior must not hide another
-/// algorithm that explains the observations about as well.
+/// An algorithm with at least this fraction of the best one's likelihood is not distinguished,
+/// either: a high prior must not hide another algorithm that explains the observations about as
+/// well.
 const AS_LIKELY: f64 = 0.5;
-/// The same for a flight that follows no algorithm; its prior is that of the less common
-/// algorithms.
+/// The fraction of the best one's probability from which on a flight that follows no algorithm is
+/// not distinguished; its prior is that of the less common algorithms.
 const NONE_INDISTINGUISHABLE: f64 = 0.2;
 /// The flight must have followed at least one in this many decisions of an algorithm that may hold
 /// its window (NV). In labelled captures of NV the flight followed 23 to 90 % of the decisions.
@@ -37,7 +38,7 @@ const NONE_INDISTINGUISHABLE: f64 = 0.2;
 const FOLLOWS: usize = 6;
 /// The possible causes of a constant flight, if packets do not show which of them it is.
 const MAY_HOLD: &str = "the application, a small send buffer, pacing or the sender's own device may hold it";
-/// A list of more names than this is of no use.
+/// The maximum number of algorithms in an answer: a longer list is of no use.
 const MAX_NAMES: usize = 6;
 
 /// Identifies one direction of a flow.
@@ -47,7 +48,7 @@ pub fn identify(
     from: Option<SocketAddr>,
     to: Option<SocketAddr>,
 ) -> Verdict {
-    let window_trace = unseen::observed_rounds(window_trace);
+    let window_trace = loss_trace::observed_rounds(window_trace);
     let Ranking { candidates: ranked, none } = if window_trace.rounds.len() < MIN_SEEN {
         Ranking::default()
     } else {
@@ -61,16 +62,16 @@ pub fn identify(
         }
     }
     let (held, moved) =
-        ranked.first().map_or((0, 0), |(_, best)| (best.cwnd_held as usize, best.moved as usize));
+        ranked.first().map_or((0, 0), |(_, best)| (best.held_rounds as usize, best.moved as usize));
     let falls = ranked.first().map_or(0, |(_, best)| best.cuts.len());
     let ranked: Vec<Ranked> = ranked.into_iter().map(|(ranked, _)| ranked).collect();
     let blind = seen
         .as_ref()
-        .filter(|seen| evidence::is_blind(&window_trace, seen) && window_trace.unseen.is_none())
+        .filter(|seen| evidence::is_blind(&window_trace, seen) && window_trace.loss_trace.is_none())
         .map(|_| evidence::BLIND.to_owned());
     let thin = || thin(&window_trace, &predicted, ranked.first());
     let constant_flight = || constant_flight(held, moved, ranked.first()?);
-    let none_of_these = || none_of_these(&none, ranked.first()?, window_trace.unseen.is_some());
+    let none_of_these = || none_of_these(&none, ranked.first()?, window_trace.loss_trace.is_some());
     let interrupted = || interrupted(&window_trace, falls, ranked.first()?);
     let beyond_noise = || beyond_noise(&window_trace, ranked.first()?);
     let with_cause = |because: String| because + &standing(&window_trace, &predicted).unwrap_or_default();
@@ -98,7 +99,7 @@ pub fn identify(
         seen,
         capture_point: window_trace.capture_point,
         // The acknowledgements are no longer needed.
-        window_trace: WindowTrace { unseen: None, ..window_trace },
+        window_trace: WindowTrace { loss_trace: None, ..window_trace },
         predicted,
     }
 }
@@ -108,7 +109,7 @@ fn thin(window_trace: &WindowTrace, predicted: &[f32], best: Option<&Ranked>) ->
     let counted = predicted.iter().filter(|window| !window.is_nan()).count();
     let most = window_trace.rounds.iter().map(|round| round.window).fold(0.0, f32::max);
     let first = window_trace.rounds.first().map_or(0.0, |round| round.window);
-    if window_trace.unseen.is_some() {
+    if window_trace.loss_trace.is_some() {
         return at_losses(counted);
     }
     if window_trace.rounds.len() < MIN_SEEN {
@@ -157,7 +158,7 @@ fn thin(window_trace: &WindowTrace, predicted: &[f32], best: Option<&Ranked>) ->
     None
 }
 
-/// Why no algorithm is named if noise does not explain the best one's errors.
+/// Why no algorithm is named: noise does not explain the best one's errors.
 fn beyond_noise(window_trace: &WindowTrace, best: &Ranked) -> Option<String> {
     if evidence::is_by_rate(best) {
         return None;
@@ -189,7 +190,7 @@ const MIN_GROWTH: f32 = 0.53;
 /// than a growing window takes through the range that counts as constant. Packets do not show the
 /// cause.
 fn standing(window_trace: &WindowTrace, predicted: &[f32]) -> Option<String> {
-    if !window_trace.reductions.is_empty() || window_trace.unseen.is_some() {
+    if !window_trace.reductions.is_empty() || window_trace.loss_trace.is_some() {
         return None;
     }
     let rounds = || window_trace.rounds.iter().zip(predicted).filter(|(_, window)| !window.is_nan());
@@ -209,13 +210,13 @@ fn standing(window_trace: &WindowTrace, predicted: &[f32]) -> Option<String> {
     ))
 }
 
-/// The round from which on three of four windows have this size.
+/// The index of the first window from which on three of four windows have this size.
 fn constant_from(windows: &[f32], size: f32, blur: f32) -> Option<usize> {
     let (mut near, mut from) = (0, None);
     for (count, (place, window)) in (1..).zip(windows.iter().enumerate().rev()) {
         let is_near = (window - size).abs() <= blur;
         near += usize::from(is_near);
-        // The first one may differ only if all count.
+        // The range begins with a window of this size, unless it contains all windows.
         if near * 4 >= count * 3 && (is_near || place == 0) {
             from = Some(place);
         }
@@ -415,7 +416,7 @@ mod tests {
         );
         assert_eq!(interrupted(&paused, 5, &best("cdg")), None, "more falls than pauses");
         assert_eq!(interrupted(&paused, 0, &best("lp")), None, "it did not fall");
-        assert_eq!(interrupted(&paused, 4, &best("vegas")), None, "it foretells its falls");
+        assert_eq!(interrupted(&paused, 4, &best("vegas")), None, "its falls are predicted");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Identifies congestion control algorithms and their constants: from captures and recordings to
-//! windows by round, to algorithms, to names.
+//! Identifies the congestion control algorithm of a flow, and its constants, from captures and
+//! recordings.
 //!
 //! [`packets::Tracker`] reconstructs [window traces](window_trace::WindowTrace) from packets,
 //! [`replay`] determines what each algorithm would have done on a window trace, [`name`] ranks the
@@ -34,6 +34,7 @@ pub mod cubic;
 mod cubic_replay;
 mod evidence;
 mod identify;
+mod loss_trace;
 pub mod name;
 pub mod packets;
 mod player;
@@ -43,7 +44,6 @@ pub mod samples;
 pub mod score;
 pub mod ssthresh;
 mod unmodelled;
-mod unseen;
 pub mod verdict;
 pub mod window_trace;
 

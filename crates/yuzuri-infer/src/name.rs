@@ -3,7 +3,7 @@
 use crate::probes::{
     intervals_without_probe_rtt, paced_part, probe_rtt_dips_on_time, probes, rounds_below_minimum,
 };
-use crate::replay::{Chances, Replay, replay};
+use crate::replay::{Assumptions, Replay, replay};
 use crate::score::{self, Score, score};
 use crate::ssthresh;
 pub use crate::unmodelled::Growth;
@@ -58,8 +58,9 @@ pub fn rank(window_trace: &WindowTrace, candidates: &[Algorithm]) -> Ranking {
     let rtt_s = f64::from(window_trace.min_rtt_us) / 1e6;
     // A rate-based algorithm predicts no window at a loss, so it is not a candidate here: "none of
     // these" covers it.
-    let foresees =
-        |candidate: &&Algorithm| window_trace.unseen.is_none() || candidate.facts().kind != CcaKind::Model;
+    let foresees = |candidate: &&Algorithm| {
+        window_trace.loss_trace.is_none() || candidate.facts().kind != CcaKind::Model
+    };
     let mut ranked: Vec<(Ranked, Replay)> = candidates
         .iter()
         .filter(foresees)
@@ -115,24 +116,24 @@ struct Fitted {
 /// Replays a candidate in all its forms, and with every state that it may have from before the
 /// observation.
 fn fit(candidate: Algorithm, window_trace: &WindowTrace) -> Fitted {
-    let mut best: Option<(Replay, Score, Chances)> = None;
+    let mut best: Option<(Replay, Score, Assumptions)> = None;
     let mut best_forms = Vec::new();
     let mut tried = Vec::new();
     let mut try_each = |tried: &mut Vec<f64>, met: &mut dyn Iterator<Item = (Option<u32>, Option<u32>)>| {
         for (former_rtt_us, competitor) in met {
             let (mut windows, mut is_best) = (Vec::new(), false);
             for (mut cca, form) in forms(candidate, window_trace.polled) {
-                let met = Chances { former_rtt_us, ..form };
-                let chances = if candidate.facts().remembers_max {
-                    Chances { former_max: competitor, ..met }
+                let met = Assumptions { former_rtt_us, ..form };
+                let assumptions = if candidate.facts().remembers_max {
+                    Assumptions { former_max: competitor, ..met }
                 } else {
-                    Chances { competitor, ..met }
+                    Assumptions { competitor, ..met }
                 };
-                let replay = replay(cca.as_mut(), window_trace, chances);
+                let replay = replay(cca.as_mut(), window_trace, assumptions);
                 let score = score(&replay, candidate);
                 windows.push(score.windows());
                 if best.as_ref().is_none_or(|(_, best, _)| score.windows() > best.windows()) {
-                    best = Some((replay, score, chances));
+                    best = Some((replay, score, assumptions));
                     is_best = true;
                 }
             }
@@ -141,7 +142,7 @@ fn fit(candidate: Algorithm, window_trace: &WindowTrace) -> Fitted {
                 best_forms = windows;
             }
         }
-        let met = |found: &Chances| (found.former_rtt_us, found.competitor.or(found.former_max));
+        let met = |found: &Assumptions| (found.former_rtt_us, found.competitor.or(found.former_max));
         best.as_ref().map_or((None, None), |(_, _, found)| met(found))
     };
     let former = former_rtts(candidate, window_trace);
@@ -172,8 +173,8 @@ fn fit(candidate: Algorithm, window_trace: &WindowTrace) -> Fitted {
             break;
         }
     }
-    let Some((replay, score, chances)) = best else { return Fitted::default() };
-    let met = chances.competitor.or(chances.former_max);
+    let Some((replay, score, assumptions)) = best else { return Fitted::default() };
+    let met = assumptions.competitor.or(assumptions.former_max);
     let constants = f64::from(u8::from(!former.is_empty()) + u8::from(met.is_some()));
     let less = |windows: Vec<f64>| windows.into_iter().map(|windows| windows - score.windows()).collect();
     let (tried, forms) = (less(tried), less(best_forms));
@@ -183,13 +184,13 @@ fn fit(candidate: Algorithm, window_trace: &WindowTrace) -> Fitted {
 /// The nearest flight without an algorithm, and the logarithm of its prior: each constant that is
 /// fitted to the flow has a cost (the Bayesian information criterion).
 fn none_of_these(window_trace: &WindowTrace, temperature: f64) -> (NoneOfThese, f64) {
-    if window_trace.unseen.is_some() {
+    if window_trace.loss_trace.is_some() {
         let by_rate = candidates().into_iter().filter(|candidate| candidate.facts().kind == CcaKind::Model);
         let prior = NONE.exp() + by_rate.map(|candidate| score::prior(candidate).exp()).sum::<f64>();
         return (NoneOfThese { score: unforeseen(window_trace), ..NoneOfThese::default() }, prior.ln());
     }
     let reno =
-        replay(Algorithm::Reno.make(SlowStartExit::Loss, 1).as_mut(), window_trace, Chances::default());
+        replay(Algorithm::Reno.make(SlowStartExit::Loss, 1).as_mut(), window_trace, Assumptions::default());
     unmodelled(window_trace, &reno)
         .into_iter()
         .map(|unmodelled| {
@@ -209,17 +210,17 @@ fn none_of_these(window_trace: &WindowTrace, temperature: f64) -> (NoneOfThese, 
         .unwrap_or_default()
 }
 
-/// For windows visible only at losses, if nothing predicts what they grow to.
+/// The score for windows visible only at losses, if nothing predicts what they grow to.
 fn unforeseen(window_trace: &WindowTrace) -> Score {
     let mut reno = Algorithm::Reno.make(SlowStartExit::Loss, 1);
-    let replay = replay(reno.as_mut(), window_trace, Chances::default());
+    let replay = replay(reno.as_mut(), window_trace, Assumptions::default());
     score::unforeseen(replay.rounds.iter().map(|round| round.seen))
 }
 
 /// The log prior that a flight follows none of them: the same as that of an uncommon algorithm.
 const NONE: f64 = 0.0;
 
-/// How often a rate-based algorithm with constant losses differs from its prediction: in queues
+/// How often a rate-based algorithm with persistent losses differs from its prediction: in queues
 /// shorter than its data in flight its probes are lost, and loss recovery determines its flight.
 const BY_RATE_UNFORESEEN: f64 = 0.5;
 
@@ -234,9 +235,9 @@ fn fitted(constants: f64, score: &Score, temperature: f64) -> f64 {
     constants * (1.0 + score.observations / temperature).ln() / 2.0
 }
 
-/// The cost of an unknown value that was fitted: nothing if the value hardly matters. (The mean of
-/// the likelihood over all possible values, relative to the best one; the criterion is for a peak,
-/// which may be between these.)
+/// The cost of an unknown value that was fitted: nothing if the value hardly matters. It is the
+/// mean of the likelihood over all tried values, relative to the best one. (The Bayesian
+/// information criterion assumes a peak, which may lie between these.)
 fn averaged(tried: &[f64], temperature: f64) -> f64 {
     let sum: f64 = tried.iter().map(|less| (less / temperature).exp()).sum();
     if tried.is_empty() { 0.0 } else { (tried.len() as f64 / sum).ln() }
@@ -262,9 +263,9 @@ fn missed_begin(window_trace: &WindowTrace) -> bool {
     window_trace.handshake_rtt_us.is_none() && !known
 }
 
-/// Windows of a competing flow, as fractions of the largest observed one, that an algorithm may
-/// have estimated before the observation: it reduces its queue down to this. And windows before the
-/// last loss, towards which CUBIC and BIC grow.
+/// Windows as fractions of the largest observed one: those of a competing flow that an algorithm
+/// may have estimated before the observation (it reduces its queue down to this), and those before
+/// the last loss, towards which CUBIC and BIC grow.
 const COMPETITORS: [f32; 8] = [0.3, 0.45, 0.6, 0.75, 0.9, 1.05, 1.2, 1.5];
 
 /// Such windows, segments.
@@ -278,28 +279,28 @@ fn nearer(found: u32) -> impl Iterator<Item = u32> {
     NEARER.into_iter().map(move |part| (found as f32 * part) as u32)
 }
 
-/// The factors tried around the better value, and the number of repetitions.
+/// The factors tried around the best value, and the number of repetitions.
 const NEARER: [f32; 6] = [0.95, 0.97, 0.99, 1.01, 1.03, 1.05];
 const CLIMBS: usize = 4;
 
 /// The forms that an algorithm may have on a flow, the simplest first: each is tried, and the best
 /// counts. `polled`: in a log that was polled.
-pub fn forms(candidate: Algorithm, polled: bool) -> Vec<(Box<dyn CongestionControl>, Chances)> {
+pub fn forms(candidate: Algorithm, polled: bool) -> Vec<(Box<dyn CongestionControl>, Assumptions)> {
     let facts = candidate.facts();
-    let plain = Chances::default();
-    let form = |form: &Form| -> (Box<dyn CongestionControl>, Chances) {
-        let chances = match form {
+    let plain = Assumptions::default();
+    let form = |form: &Form| -> (Box<dyn CongestionControl>, Assumptions) {
+        let assumptions = match form {
             Form::Plain | Form::Constants(_) => plain,
-            Form::SlowTicks => Chances { hz: SLOW_HZ, ..plain },
-            Form::CountsAcks => Chances { counts_acks: true, ..plain },
-            Form::Randomized => Chances { randomized: true, ..plain },
-            Form::MayHold => Chances { may_hold: true, ..plain },
-            Form::Blind => Chances { blind: true, ..plain },
+            Form::SlowTicks => Assumptions { hz: SLOW_HZ, ..plain },
+            Form::CountsAcks => Assumptions { counts_acks: true, ..plain },
+            Form::Randomized => Assumptions { randomized: true, ..plain },
+            Form::MayHold => Assumptions { may_hold: true, ..plain },
+            Form::Blind => Assumptions { blind: true, ..plain },
             Form::Unforeseen => {
-                Chances { blind: true, randomized: true, may_hold: true, takes_back: true, ..plain }
+                Assumptions { blind: true, randomized: true, may_hold: true, takes_back: true, ..plain }
             }
         };
-        // Slow start is not judged, and must not end before the sender's did.
+        // Slow start is not scored, and must not end before the sender's did.
         let cca: Option<Box<dyn CongestionControl>> = match form {
             Form::Constants(place) => {
                 Some(Box::new(Cubic::with(facts.constants[*place], SlowStartExit::Loss)))
@@ -307,13 +308,13 @@ pub fn forms(candidate: Algorithm, polled: bool) -> Vec<(Box<dyn CongestionContr
             Form::CountsAcks => candidate.make_counting_acks(),
             _ => None,
         };
-        (cca.unwrap_or_else(|| candidate.make(SlowStartExit::Loss, 1)), chances)
+        (cca.unwrap_or_else(|| candidate.make(SlowStartExit::Loss, 1)), assumptions)
     };
     let further = if polled { facts.forms_if_polled } else { &[] };
     facts.forms.iter().chain(further).map(form).collect()
 }
 
-/// Ticks per second of distributions' kernels other than 1000.
+/// Ticks per second (`CONFIG_HZ`) of distributions' kernels that do not have 1000.
 const SLOW_HZ: u32 = 250;
 
 /// By how much the score of a short flow overstates its evidence.
@@ -380,9 +381,9 @@ mod tests {
         });
         let trace = WindowTrace { rounds: rounds.collect(), min_rtt_us: 100_000, ..WindowTrace::default() };
         let last = |former_rtt_us| {
-            let chances = Chances { former_rtt_us, ..Chances::default() };
+            let assumptions = Assumptions { former_rtt_us, ..Assumptions::default() };
             let mut vegas = Algorithm::Vegas.make(SlowStartExit::Loss, 1);
-            replay(vegas.as_mut(), &trace, chances).rounds.last().map(|round| round.predicted)
+            replay(vegas.as_mut(), &trace, assumptions).rounds.last().map(|round| round.predicted)
         };
         // 40 segments at 100 ms of which 50 are queue are 20 too many: Vegas removes one in each
         // round trip.

@@ -1,7 +1,7 @@
 //! Plays an algorithm: passes it what the sender's kernel would report about acknowledgements,
 //! losses and idle times.
 
-use crate::replay::{Backoff, CUT, Chances};
+use crate::replay::{Assumptions, Backoff, CUT};
 use crate::score;
 use crate::window_trace::{Cause, Reduction, Round, WindowTrace};
 use yuzuri_cca::{
@@ -19,10 +19,10 @@ pub(crate) const MAX_RTT_US: u64 = 60_000_000;
 const MIN_RTO_US: u64 = 200_000;
 /// The window after an idle time (`TCP_INIT_CWND`, RFC 6928).
 const RESTART_WINDOW: u32 = 10;
-/// No algorithm leaves less than a part in this many of its window, but after a timeout.
+/// A reduction divides the window by at most this, except after a timeout.
 const MAX_REDUCED: u32 = 8;
-/// No algorithm keeps less of a window than this fraction, unless it has already yielded in the
-/// same round.
+/// A reduction to less than this fraction of the window shows that the algorithm had already backed
+/// off in the same round.
 const TWICE: f32 = 0.45;
 
 /// An algorithm with its window.
@@ -37,7 +37,7 @@ pub(crate) struct Player<'a> {
     pub(crate) rest: f32,
     /// The largest window in the round, since the observed value of a round is its largest flight.
     pub(crate) max_cwnd: u32,
-    pub(crate) chances: Chances,
+    pub(crate) assumptions: Assumptions,
     pub(crate) clock_offset_ms: u32,
     /// How much more the last reduction left than the replay's own window would have.
     more_left: u32,
@@ -52,24 +52,24 @@ impl<'a> Player<'a> {
         cca: &'a mut dyn CongestionControl,
         window_trace: &WindowTrace,
         first: &Round,
-        chances: Chances,
+        assumptions: Assumptions,
     ) -> Player<'a> {
-        let mut window = Window::new(chances.hz, window_trace.mss_bytes.max(1), true);
+        let mut window = Window::new(assumptions.hz, window_trace.mss_bytes.max(1), true);
         window.cwnd_limited = true;
         let first_rtt_us =
             || window_trace.rounds.iter().map(|round| round.rtt_min_us).find(|rtt_us| *rtt_us > 0);
-        let rtt_us = chances
+        let rtt_us = assumptions
             .former_rtt_us
             .or(window_trace.handshake_rtt_us)
             .or_else(first_rtt_us)
             .map(|rtt_us| u64::from(rtt_us).min(MAX_RTT_US));
         (window.srtt_us, window.min_rtt_us) = (rtt_us.unwrap_or(0), rtt_us);
         cca.init(&mut window);
-        if let Some(competitor) = chances.competitor {
+        if let Some(competitor) = assumptions.competitor {
             cca.met_competitor(competitor);
         }
         window.cwnd = segments(first.window).max(1);
-        if let Some(rtt_us) = rtt_us.filter(|_| chances.former_rtt_us.is_some()) {
+        if let Some(rtt_us) = rtt_us.filter(|_| assumptions.former_rtt_us.is_some()) {
             // As measured by an earlier acknowledgement.
             let sample =
                 AckSample { acked: 1, rtt_us: Some(rtt_us), in_flight: window.cwnd, timestamps: None };
@@ -83,7 +83,7 @@ impl<'a> Player<'a> {
             next: None,
             rest: 0.0,
             max_cwnd: 0,
-            chances,
+            assumptions,
             clock_offset_ms,
             more_left: 0,
             polled: window_trace.polled,
@@ -96,10 +96,10 @@ impl<'a> Player<'a> {
         self.window.now_ns = self.window.now_ns.max(now_ns);
     }
 
-    /// Its sender had nothing outstanding for a while and sends again. Returns whether it restarts
-    /// in slow start, up to the threshold or most of the earlier window, as it may if it had
-    /// nothing to send: RFC 5681 (section 4.1), and Linux after a retransmission timeout
-    /// (`tcp_cwnd_restart`).
+    /// The sender had nothing outstanding for a while and sends again. Returns whether it restarts
+    /// in slow start (RFC 5681, section 4.1; Linux after an idle time longer than the
+    /// retransmission timeout, `tcp_cwnd_restart`): up to ssthresh or three quarters of the earlier
+    /// window. It may do so only if it had nothing to send (`may_restart`).
     pub(crate) fn idle(&mut self, round: &Round, may_restart: bool) -> bool {
         self.at(round.start_ns);
         let idle_ns = u64::from(round.idle_us) * 1000;
@@ -126,26 +126,26 @@ impl<'a> Player<'a> {
         self.window.cwnd_cnt = 0;
     }
 
-    /// It reduced this window before the observation.
+    /// Reduces this window, as the algorithm did before the observation.
     pub(crate) fn reduced_before(&mut self, former_max: u32) {
         reduces(self.cca, &mut self.window, former_max as f32);
     }
 
-    /// The part of a window that the algorithm would keep after a reduction with an unseen cause:
-    /// congestion of the sender's own device, a loss that the capture lacks.
+    /// The window that a reduction of `before` with an unseen cause would leave, segments: the
+    /// sender's own device was congested, or the capture lacks a loss.
     pub(crate) fn reduced_from(&self, before: f32) -> f32 {
         reduces(self.cca.copied().as_mut(), &mut self.window.clone(), before)
     }
 
-    /// Lets the algorithm's window fall to the observed one without a visible loss: from the window
-    /// before, if it reduced it so.
+    /// Lets the algorithm's window fall to the observed one without a visible loss. `reduced`: the
+    /// window before, if the algorithm reduced it.
     pub(crate) fn fall(&mut self, seen: f32, reduced: Option<f32>) {
         if let Some(before) = reduced {
             reduces(self.cca, &mut self.window, before);
         }
         let ssthresh = self.window.ssthresh;
         self.settle(seen, false);
-        if self.chances.takes_back {
+        if self.assumptions.takes_back {
             self.window.ssthresh = ssthresh;
         }
     }
@@ -159,7 +159,7 @@ impl<'a> Player<'a> {
 
     /// Holds its own window of the previous round if that is nearer to the observed one than the
     /// algorithm's new window. It does not follow the observation: a wandering flight is not held.
-    pub(crate) fn holds(&mut self, held: u32, seen: f32) -> bool {
+    pub(crate) fn holds_cwnd(&mut self, held: u32, seen: f32) -> bool {
         let off = |window: u32| (window as f32 - seen).abs();
         let holds = held > 0 && off(held) + 0.5 < off(self.max_cwnd);
         if holds {
@@ -170,7 +170,7 @@ impl<'a> Player<'a> {
     }
 
     /// Sets the window before a reduction, and lets the algorithm reduce it. `hidden`: something
-    /// else held the flight before it, which was less than the window.
+    /// else limited the flight before it, which was less than the window.
     pub(crate) fn reduced(&mut self, reduction: &Reduction, round: &Round, hidden: bool) {
         self.at(reduction.at_ns);
         self.rest = 0.0;
@@ -199,16 +199,16 @@ impl<'a> Player<'a> {
             self.cca.cwnd_event(window, CwndEvent::Loss);
             window.cwnd = 1;
         } else if !self.cca.controls_all() {
-            // Rate-based algorithms have no threshold: it is the largest number.
+            // Rate-based algorithms have no ssthresh: it is the largest number.
             window.cwnd = window.ssthresh.min(MAX_WINDOW);
         }
     }
 
-    /// A reduction during another reduction, or of a flight that something else held, shows the
-    /// window that it left, but not the window before it: the replay's own window stands for that.
-    /// If more is left than the replay leaves, the flight at the first reduction was less than the
-    /// window. The state that an algorithm keeps of its window (CUBIC, BIC) is then that of the
-    /// window that leaves this much.
+    /// A reduction during another reduction, or of a flight that something else limited, shows the
+    /// window after it, but not the window before it: the replay's own window is used for that. If
+    /// more is left than the replay leaves, the flight at the first reduction was less than the
+    /// window. The state that an algorithm derives from its window (CUBIC, BIC) is then that of the
+    /// window whose reduction leaves this much.
     fn larger_before(&mut self, after: f32) {
         let own = self.window.cwnd;
         let left = self.reduced_from(own as f32);
@@ -238,8 +238,8 @@ impl<'a> Player<'a> {
             self.acknowledged_before(acked, reduction.acks, round.rtt_first_us, last_us);
             let window = &mut self.window;
             let twice = reduction.after > 0.0 && reduction.after < reduction.before * TWICE;
-            if twice && !self.chances.randomized && (window.cwnd as f32) < seen as f32 * CUT {
-                // It has just yielded, and the flight has not drained yet.
+            if twice && !self.assumptions.randomized && (window.cwnd as f32) < seen as f32 * CUT {
+                // The algorithm has just backed off, and the flight has not drained yet.
                 return;
             }
         }
@@ -301,8 +301,8 @@ impl<'a> Player<'a> {
         let window = &mut self.window;
         // For a reduction upon a reduction, only the algorithm knows the window in between.
         let before = if reduction.before > 0.0 { reduction.before } else { window.prior_cwnd as f32 };
-        // Between two polls in slow start it also grew, and may have been reduced twice: nobody
-        // knows it.
+        // Between two polls in slow start the window also grew, and may have been reduced twice: it
+        // is unknown.
         let known = reduction.before > 0.0 || !self.polled;
         // An ECN-Echo is answered like a loss, except by DCTCP.
         let reads = !reduction.undone && known && before >= 4.0 && reduction.after > 0.0;
@@ -345,7 +345,7 @@ impl<'a> Player<'a> {
     /// An acknowledgement of this many segments grows the window.
     fn grow(&mut self, acked: u32) {
         let window = &mut self.window;
-        let counts_acks = self.chances.counts_acks && !window.in_slow_start();
+        let counts_acks = self.assumptions.counts_acks && !window.in_slow_start();
         self.cca.cong_avoid(window, if counts_acks { 1 } else { acked });
     }
 
@@ -385,7 +385,7 @@ impl<'a> Player<'a> {
         window.delivered += u64::from(acked);
         window.delivered_at_ns = window.now_ns;
         window.snd_una = window.snd_una.wrapping_add(acked);
-        // Its response is sent only after it has taken effect.
+        // The data that it elicits is sent only after it has taken effect.
         window.in_flight = window.cwnd.saturating_sub(acked);
         window.snd_nxt = window.snd_una.wrapping_add(window.in_flight);
         window.max_packets_out = window.cwnd;
@@ -401,7 +401,7 @@ impl<'a> Player<'a> {
         }
         // The return path is assumed to be constant.
         let clock_us = window.now_ns / 1000 + CLOCK_START_US;
-        let timestamps = rtt.filter(|_| !self.chances.blind).map(|rtt| Timestamps {
+        let timestamps = rtt.filter(|_| !self.assumptions.blind).map(|rtt| Timestamps {
             value_ms: ((clock_us / 1000) as u32).wrapping_add(self.clock_offset_ms),
             echo_ms: (clock_us.saturating_sub(rtt) / 1000) as u32,
         });
@@ -427,7 +427,7 @@ impl<'a> Player<'a> {
             self.grow(acked);
         }
         let window = &mut self.window;
-        if self.chances.randomized && window.cwnd < before.0 {
+        if self.assumptions.randomized && window.cwnd < before.0 {
             (window.cwnd, window.ssthresh) = before;
         }
         window.cwnd = window.cwnd.clamp(1, MAX_WINDOW);
@@ -446,7 +446,7 @@ impl<'a> Player<'a> {
     }
 }
 
-/// The part of a window that an algorithm keeps when it reduces it.
+/// Lets an algorithm reduce a window; returns the window after it, segments.
 fn reduces(cca: &mut dyn CongestionControl, window: &mut Window, before: f32) -> f32 {
     window.cwnd = segments(before).max(2);
     (window.prior_cwnd, window.in_flight) = (window.cwnd, window.cwnd);
@@ -490,14 +490,14 @@ mod tests {
     use super::*;
     use yuzuri_cca::{Algorithm, SlowStartExit};
 
-    /// CUBIC keeps seven tenths, and grows towards 0.85 of a window that is below the one before.
+    /// CUBIC reduces to 0.7, and grows towards 0.85 of a window that is below the one before.
     #[test]
     fn what_a_second_reduction_leaves_shows_the_window_before_it() {
         let trace = WindowTrace { mss_bytes: 1448, min_rtt_us: 100_000, ..WindowTrace::default() };
         let first = Round { window: 1142.0, ..Round::default() };
         for (after, before) in [(652.0, 930..=933), (560.0, 799..=799)] {
             let mut cubic = Algorithm::Cubic.make(SlowStartExit::Loss, 1);
-            let mut player = Player::begin(cubic.as_mut(), &trace, &first, Chances::default());
+            let mut player = Player::begin(cubic.as_mut(), &trace, &first, Assumptions::default());
             let begun = |before| Reduction::begun(0, Cause::Recovery, before);
             player.reduced(&begun(1142.0), &first, false);
             player.repaired(0, &begun(1142.0));

@@ -1,5 +1,5 @@
-//! Properties of a flow's sender beside the window's algorithm: whether it follows a clock of its
-//! own, and how often and how hard it probes.
+//! Properties of a sender other than its window: whether it paces, and how often and how strongly
+//! it probes.
 //!
 //! The dependence of growth on the round-trip time is not among them: on one path that time changes
 //! with the queue, that is with the window itself (for Hybla, captures yielded an exponent of 0,
@@ -32,7 +32,7 @@ const PROBE_RTT_S: std::ops::Range<f64> = 9.8..13.0;
 /// BBR v3 halves its flight every 5 s unless a smaller round-trip time is seen; twice that, with a
 /// margin.
 const HALVES_WITHIN_NS: i64 = 11_000_000_000;
-/// Its largest flight then: this fraction of the typical one, and this many segments.
+/// Its largest flight then: this fraction of the typical one, plus this many segments.
 const HALVED: (f32, f32) = (0.65, 1.0);
 /// Probes required to determine a gain.
 const MIN_PROBES: usize = 3;
@@ -40,8 +40,8 @@ const MIN_PROBES: usize = 3;
 const MIN_PACED_OF: u32 = 100;
 
 /// From this fraction of the segments on, a sender counts as pacing. The kernel's algorithms
-/// without pacing leave less than 0.001 to a clock; BBR leaves four in five: segments that happen
-/// to follow an acknowledgement closely count as its response.
+/// without pacing send less than 0.1 % of their segments by a clock. BBR sends 80 % so: segments
+/// that happen to follow an acknowledgement closely count as its response.
 pub(crate) const PACED: f64 = 0.5;
 /// Below this fraction it does not pace.
 pub(crate) const NOT_BY_CLOCK: f64 = 0.05;
@@ -53,8 +53,8 @@ pub(crate) struct Probing {
     pub(crate) gain: Measured,
     /// Time between probes, seconds.
     pub(crate) interval_s: Option<Measured>,
-    /// The part of their extra flight that was seen to wait, as a round-trip time that became
-    /// longer with the probe.
+    /// The part of their extra flight that queued: how much longer the round-trip time became,
+    /// relative to how much larger the flight became.
     pub(crate) queued: Option<f64>,
 }
 
@@ -146,8 +146,8 @@ pub(crate) fn probes(window_trace: &WindowTrace) -> Probes {
         if let Some(usual) = Measured::of(before.map(|r| f64::from(r.rtt_max_us)).collect()) {
             let probe = rounds[place..].iter().take(PROBE_ROUNDS);
             let longest_us = probe.map(|r| r.rtt_max_us).max().unwrap_or(0);
-            // A delay that was there before the probe is not its own: of a sender at a steady rate
-            // it is the delay that enlarges the flight.
+            // A delay that was there before the probe was not caused by it: at a steady rate, a
+            // longer delay enlarges the flight.
             let usual_us = usual.median.max(rounds[place - 1].rtt_max_us.into());
             let longer = f64::from(longest_us) / usual_us - 1.0;
             found.queued.push(longer / f64::from(round.window / cruising - 1.0));
@@ -160,9 +160,9 @@ pub(crate) fn probes(window_trace: &WindowTrace) -> Probes {
     found
 }
 
-/// When the flight fell to at most four segments without a timeout: BBR measures the minimum RTT in
-/// that way. It does so for 200 ms (`bbr_probe_rtt_mode_ms`), which may be less than a round: a
-/// window that the kernel reported counts whenever it was that small.
+/// When the flight fell to at most [`FALLEN`] segments without a timeout, as in BBR's PROBE_RTT.
+/// This lasts for 200 ms (`bbr_probe_rtt_mode_ms`), which may be less than a round: a window that
+/// the kernel reported counts whenever it was that small.
 ///
 /// In loss recovery, windows become small anyway. BBR's has exactly four segments then, and its
 /// ssthresh remains what it was before (`bbr_ssthresh`).
@@ -221,8 +221,8 @@ pub(crate) fn probe_rtt_interval_s(window_trace: &WindowTrace) -> Option<f64> {
     Measured::of(probe_rtt_gaps_s(window_trace)).map(|gaps| gaps.median)
 }
 
-/// How many of these dips came at BBR's times: `bbr_min_rtt_win_sec` and the time it takes to fall
-/// after the previous one.
+/// How many of these dips came at BBR's times: after `bbr_min_rtt_win_sec` and the time that the
+/// flight takes to fall.
 pub(crate) fn probe_rtt_dips_on_time(window_trace: &WindowTrace) -> usize {
     on_time(&probe_rtt_gaps_s(window_trace))
 }
@@ -263,18 +263,18 @@ const PHASES_V3: f64 = 7.0;
 /// The range of a probe's gain: both versions send at 1.25 times the bottleneck's rate for a round
 /// trip, which rounds smear.
 const PROBE_GAIN: std::ops::Range<f64> = 1.14..1.36;
-/// The least part of a probe's extra flight that must be seen to wait: all of it does in the queue
-/// of a path that carries no more. The flight of a paced sender on a path with room varies with the
-/// segments that it sends at once, and nothing waits; that of a sender at a steady rate varies with
-/// a queue that others fill, and all of it waits before. In captures of BBR it is 0.54 to 0.95.
+/// The least part of a probe's extra flight that must queue: all of it does at a saturated
+/// bottleneck. On a path with spare capacity, the flight of a paced sender varies with its bursts,
+/// and nothing queues. The flight of a sender at a steady rate varies with a queue that other flows
+/// fill, and the delay grows first. In captures of BBR the part is 0.54 to 0.95.
 const MIN_QUEUED: f64 = 0.5;
-/// PROBE_RTT dips at the right times that no other algorithm has by chance.
+/// The number of PROBE_RTT dips at the right times that no other algorithm has by chance.
 const MIN_DIPS_ON_TIME: usize = 2;
 
 /// Whether the flow shows what only this rate-based algorithm does: probes with its gain at its
 /// times, or PROBE_RTT dips at theirs. A steady flight shows nothing: an application, a pacing rate
-/// or a queue of the sender's own device is as steady. Intervals decide, not medians, so that few
-/// or irregular probes show nothing either.
+/// or a queue of the sender's own device is as steady. Confidence intervals decide, not medians, so
+/// that few or irregular probes show nothing, either.
 pub(crate) fn are_shown(window_trace: &WindowTrace, version_3: bool) -> bool {
     let gaps_s = probe_rtt_gaps_s(window_trace);
     let on_time = on_time(&gaps_s);
@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(probes(&WindowTrace { rounds, ..WindowTrace::default() }).common(), None);
     }
 
-    /// 40 segments in flight for a minute, at times (s) and for one round `fallen` ones.
+    /// 40 segments in flight for a minute; at each of these times (s), `fallen` for one round.
     fn falling(at_s: &[i64], fallen: f32) -> WindowTrace {
         let falls = |at_ms: i64| at_s.iter().any(|s| (0..100).contains(&(at_ms - s * 1000)));
         let rounds = (0..600).map(|n| n * 100);
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn stretches_without_a_half_are_counted() {
+    fn intervals_without_probe_rtt_are_counted() {
         assert_eq!(intervals_without_probe_rtt(&falling(&[], 20.0)), 5);
         assert_eq!(
             intervals_without_probe_rtt(&falling(&[3, 8, 13, 18, 23, 28, 33, 38, 43, 48, 53, 58], 20.0)),
@@ -428,7 +428,7 @@ mod tests {
         );
     }
 
-    /// A minute of 40 segments, with another number in one of several rounds.
+    /// A minute of 40 segments in flight, with `peak` in one of `each` rounds.
     fn peaks(each: i64, peak: f32) -> WindowTrace {
         let rounds = (0..600).map(|n| round(n * 100, 100, if n % each == 0 { peak } else { 40.0 }));
         WindowTrace { rounds: rounds.collect(), min_rtt_us: 100_000, ..WindowTrace::default() }
@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn bbr_is_shown_by_dips_at_their_times() {
+    fn probe_rtt_dips_at_regular_intervals_show_bbr() {
         assert!(are_shown(&falling(&[8, 18, 29, 39], 4.0), false));
         assert!(!are_shown(&falling(&[8, 13, 29, 36, 39], 4.0), false), "at any time");
         assert!(!are_shown(&falling(&[8, 18], 4.0), false), "one interval may be chance");

@@ -2,37 +2,37 @@
 //! and losses.
 //!
 //! At each reduction the algorithm receives the observed window before it and restarts from the
-//! observed window after it; between reductions it runs free. So its window need not be known, and
-//! an error in one epoch does not affect the next.
+//! observed window after it; between reductions it runs free. Its window therefore need not be
+//! known, and an error in one epoch does not affect the next.
 
+use crate::loss_trace;
 use crate::player::Player;
 use crate::score;
-use crate::unseen;
 use crate::window_trace::{Cause, Reduction, Round, SLOW_START_GROWTH, WindowTrace};
 use yuzuri_cca::CongestionControl;
 
-/// Maximum number of rounds that an algorithm runs free: a single difference must not persist
-/// indefinitely.
+/// Maximum number of rounds that an algorithm runs free, so that a single difference does not
+/// persist indefinitely.
 const SPAN: usize = 60;
 /// A fall of the window without a sign of loss that algorithms which do not predict it cannot
 /// follow: to this fraction, and by more than this many segments, since delays sometimes remove one
 /// (Vegas). If falls are random, each counts.
 pub(crate) const CUT: f32 = 0.88;
 const CUT_SEGMENTS: f32 = 1.5;
-/// Rounds for which an algorithm that yielded does not grow (LP: three round trips, one of which
-/// begins within a round).
+/// Rounds for which an algorithm does not grow after it backed off (LP: three round trips, one of
+/// which begins within a round).
 const INFERENCE: usize = 4;
 /// Of these, rounds that are certainly within the three round trips.
 const WHOLE_INFERENCE: usize = 2;
-/// Rounds after which a flight is back if its sender was only delayed: no algorithm regains so soon
-/// what it yielded without a loss. LP does not grow for three round trips, and the others grow by
-/// less than a tenth in a round.
-const HELD_UP: usize = 2;
+/// Rounds after which a flight is back if its sender was only delayed: no algorithm regains a
+/// window so soon after it backed off without a loss. LP does not grow for three round trips, and
+/// the others grow by less than a tenth in a round.
+const SENDER_DELAYED_ROUNDS: usize = 2;
 /// Growth of a round in congestion avoidance, as a factor.
 const GROWS: f32 = 1.1;
 /// Growth of a round in slow start, as a factor.
 const DOUBLES: f32 = 2.0;
-/// Growth of a round in which an algorithm regains in slow start what it yielded.
+/// Growth of a round in which an algorithm regains its window in slow start after it backed off.
 const TAKING_BACK: f32 = 1.15;
 
 /// An algorithm's prediction for a round.
@@ -90,21 +90,21 @@ pub struct Replay {
     pub cuts: Vec<Cut>,
     /// Rounds in which an algorithm was assumed to have held its window instead of growing or
     /// reducing it.
-    pub cwnd_held: u32,
+    pub held_rounds: u32,
     /// Of these, the first of consecutive ones.
-    pub holds: u32,
+    pub hold_periods: u32,
     /// Rounds in which the window moved as the algorithm predicted.
     pub moved: u32,
     /// Windows were visible only at losses: each prediction is a window that was reached by growth.
     pub at_losses: bool,
     /// Times when the flight fell below the window and was immediately back: its sender was
     /// delayed, and the window did not fall.
-    pub held_up: u32,
+    pub sender_delays: u32,
 }
 
 /// Properties of an algorithm that are random or depend on its host.
 #[derive(Clone, Copy, Debug)]
-pub struct Chances {
+pub struct Assumptions {
     /// Ticks per second of its clock (`CONFIG_HZ`).
     pub hz: u32,
     /// Its response to delays is random (CDG): its falls are not predicted but accepted wherever
@@ -115,7 +115,8 @@ pub struct Chances {
     pub may_hold: bool,
     /// It gets no timestamps: the clocks' offset, itself random, blinds it (LP).
     pub blind: bool,
-    /// It regains in slow start what it yielded to delays, after some rounds without growth (LP).
+    /// After backing off because of delay, and some rounds without growth, it regains its window in
+    /// slow start (LP).
     pub takes_back: bool,
     /// The minimum round-trip time from before the observation, µs; `None` if it is the
     /// handshake's, or the observed minimum.
@@ -131,9 +132,9 @@ pub struct Chances {
     pub counts_acks: bool,
 }
 
-impl Default for Chances {
-    fn default() -> Chances {
-        Chances {
+impl Default for Assumptions {
+    fn default() -> Assumptions {
+        Assumptions {
             hz: 1000,
             randomized: false,
             may_hold: false,
@@ -148,17 +149,21 @@ impl Default for Chances {
 }
 
 /// Replays `cca` over a window trace.
-pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chances: Chances) -> Replay {
+pub fn replay(
+    cca: &mut dyn CongestionControl,
+    window_trace: &WindowTrace,
+    assumptions: Assumptions,
+) -> Replay {
     let Some(first) = window_trace.rounds.first() else { return Replay::default() };
-    if let Some(unseen) = &window_trace.unseen {
-        return unseen::replay(
-            Player::begin(cca, window_trace, first, chances),
-            unseen,
+    if let Some(loss_trace) = &window_trace.loss_trace {
+        return loss_trace::replay(
+            Player::begin(cca, window_trace, first, assumptions),
+            loss_trace,
             window_trace.mss_bytes,
         );
     }
     let rules_all = cca.controls_all();
-    let mut player = Player::begin(cca, window_trace, first, chances);
+    let mut player = Player::begin(cca, window_trace, first, assumptions);
     let mut done = Replay::default();
     let begins = begins(window_trace);
     let mut reductions = window_trace.reductions.iter().zip(begins).enumerate().peekable();
@@ -169,10 +174,10 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
     let mut holding = false;
     let mut free = 0;
     let mut since_fall = INFERENCE;
-    let mut held_up_until = 0;
-    let mut unseen = false;
+    let mut sender_delayed_until = 0;
+    let mut cwnd_unseen = false;
     let mut hidden = false;
-    let mut former_max = chances.former_max;
+    let mut former_max = assumptions.former_max;
     for (place, round) in window_trace.rounds.iter().enumerate() {
         loop {
             if let Some((number, reduction)) =
@@ -185,8 +190,8 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
                 let backoff = player.repaired(number, reduction);
                 // Another limit applied immediately: the flight afterwards is smaller than the
                 // window.
-                unseen = !starting && !rules_all && (round.limits.application || round.limits.receiver);
-                done.backoff.extend(backoff.filter(|_| !unseen && !hidden));
+                cwnd_unseen = !starting && !rules_all && (round.limits.application || round.limits.receiver);
+                done.backoff.extend(backoff.filter(|_| !cwnd_unseen && !hidden));
             }
             let Some((number, (reduction, begin))) =
                 reductions.next_if(|(_, (_, begin))| repair.is_none() && *begin <= place)
@@ -204,37 +209,37 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
             (starting, former, free) = (true, 0.0, 0);
             epoch += 1;
         }
-        let taking_back = chances.takes_back && !starting && player.window.in_slow_start();
-        let giving_way = chances.takes_back && since_fall < WHOLE_INFERENCE;
+        let taking_back = assumptions.takes_back && !starting && player.window.in_slow_start();
+        let giving_way = assumptions.takes_back && since_fall < WHOLE_INFERENCE;
         let (cwnd, most) = (player.window.cwnd, player.max_cwnd);
         player.round(round, repair.map(|(_, reduction)| reduction), place);
         let fell = round.is_cwnd_limited() && round.window < former * CUT;
         let is_predicted = (player.flight(round) - round.window).abs() <= CUT_SEGMENTS;
-        if fell && !is_predicted && !rules_all && place >= held_up_until {
+        if fell && !is_predicted && !rules_all && place >= sender_delayed_until {
             let next = reductions.peek().map_or(usize::MAX, |(_, (_, begin))| *begin);
             let grows = if starting { DOUBLES } else { GROWS };
             let back = back_at_once(&window_trace.rounds, place, former, grows).filter(|back| *back < next);
-            done.held_up += u32::from(back.is_some());
-            held_up_until = back.unwrap_or(0);
+            done.sender_delays += u32::from(back.is_some());
+            sender_delayed_until = back.unwrap_or(0);
         }
-        let held_up = place < held_up_until;
-        if held_up || giving_way {
+        let sender_delayed = place < sender_delayed_until;
+        if sender_delayed || giving_way {
             // An unused window neither grows nor falls.
             player.window.cwnd = player.window.cwnd.min(cwnd);
         }
-        let usable = round.is_cwnd_limited() && !held_up;
-        let first_seen = usable && !starting && std::mem::take(&mut unseen);
+        let usable = round.is_cwnd_limited() && !sender_delayed;
+        let first_seen = usable && !starting && std::mem::take(&mut cwnd_unseen);
         if first_seen {
             player.settle(round.window, false);
         }
         let predicted = i64::from(player.max_cwnd) - i64::from(most);
         let moves = usable && !starting && most > 0 && former > 0.0 && predicted != 0;
-        let may_hold = chances.may_hold && (!chances.takes_back || since_fall < INFERENCE);
+        let may_hold = assumptions.may_hold && (!assumptions.takes_back || since_fall < INFERENCE);
         if may_hold && usable && !starting && former > 0.0 {
-            let cwnd_held = player.holds(most, round.window);
-            done.cwnd_held += u32::from(cwnd_held);
-            done.holds += u32::from(cwnd_held && !holding);
-            holding = cwnd_held;
+            let held = player.holds_cwnd(most, round.window);
+            done.held_rounds += u32::from(held);
+            done.hold_periods += u32::from(held && !holding);
+            holding = held;
         }
         let seen = round.window - former;
         if moves
@@ -244,7 +249,7 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
             done.moved += 1;
         }
         let fell = fell && usable;
-        if starting && usable && !(chances.takes_back && fell) {
+        if starting && usable && !(assumptions.takes_back && fell) {
             // The end of slow start is the sender's, regardless of this algorithm.
             if former > 0.0 && round.window < former * SLOW_START_GROWTH {
                 starting = false;
@@ -254,10 +259,10 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
                 }
                 player.settle(round.window, true);
             }
-        } else if fell && !rules_all && (chances.randomized || former - round.window > CUT_SEGMENTS) {
+        } else if fell && !rules_all && (assumptions.randomized || former - round.window > CUT_SEGMENTS) {
             let predicted = player.flight(round);
             let is_predicted = (predicted - round.window).abs() <= CUT_SEGMENTS;
-            let if_reduced = (!is_predicted && !chances.randomized).then(|| player.reduced_from(former));
+            let if_reduced = (!is_predicted && !assumptions.randomized).then(|| player.reduced_from(former));
             let cut = Cut { round: place, predicted, seen: round.window, before: former, if_reduced };
             done.cuts.push(cut);
             starting = false;
@@ -276,7 +281,7 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
         }
         free += usize::from(usable);
         since_fall = since_fall.saturating_add(1);
-        // Like any slow start it is not judged, nor is its start.
+        // Like any slow start it is not scored, nor is its start.
         let taking_back = taking_back && usable && round.window > former * TAKING_BACK;
         if taking_back {
             player.follow(round.window);
@@ -303,14 +308,15 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
 /// is too soon for an algorithm, which grows by this factor in a round.
 fn back_at_once(rounds: &[Round], place: usize, former: f32, grows: f32) -> Option<usize> {
     let back = former - CUT_SEGMENTS;
-    let grown = rounds[place].window * grows.powi(HELD_UP as i32) + HELD_UP as f32;
-    let next = rounds.iter().skip(place + 1).take(HELD_UP);
+    let grown =
+        rounds[place].window * grows.powi(SENDER_DELAYED_ROUNDS as i32) + SENDER_DELAYED_ROUNDS as f32;
+    let next = rounds.iter().skip(place + 1).take(SENDER_DELAYED_ROUNDS);
     let after = next.clone().position(|round| round.is_cwnd_limited() && round.window >= back)?;
     (grown < back).then_some(place + 1 + after)
 }
 
-/// Whether something else held the flight up to the reduction that began in this round: the window
-/// before it was larger. (In slow start Linux lets it grow to twice the flight.)
+/// Whether something else limited the flight up to the reduction that began in this round: the
+/// window before it was larger. (In slow start Linux lets it grow to twice the flight.)
 fn is_hidden(rounds: &[Round], begin: usize) -> bool {
     let held = |round: &Round| round.limits.application || round.limits.receiver;
     begin > 0 && begin < rounds.len() && rounds[begin - 1..=begin].iter().all(held)

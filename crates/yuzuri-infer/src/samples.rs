@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use yuzuri_cca::CaState;
 use yuzuri_stats::upper_median_by;
 
-/// Without the state: consecutive duplicate acknowledgements, or retransmissions, that make a
-/// falling window a reduction.
+/// If the congestion state is unknown: the number of consecutive duplicate acknowledgements, or
+/// retransmissions, from which on a falling window is a reduction.
 const SIGNS: u32 = 2;
 /// The smallest retransmission timeout (`TCP_RTO_MIN`: 200 ms), less the uncertainty of clocks.
 const MIN_SILENCE_NS: i64 = 180_000_000;
@@ -20,7 +20,7 @@ const MAX_ROUND_NS: i64 = 3_600_000_000_000;
 const FULL: f32 = 0.9;
 /// The largest segment, bytes.
 const MAX_SIZE: u32 = 65_535;
-/// A pacing sender fills at least the reciprocal of this of its window.
+/// A pacing sender fills at least one part in this many of its window.
 const MAX_PARTS: u32 = 8;
 /// The segment size if nothing shows it: Ethernet's with timestamps.
 const USUAL_MSS: u32 = 1448;
@@ -58,7 +58,7 @@ pub struct Sample {
     /// Whether the sender is in loss recovery, if sequence numbers and state are unknown.
     pub repairing: bool,
     /// Signs of loss since the last sample: duplicate acknowledgements, retransmissions.
-    pub signs: u32,
+    pub loss_signs: u32,
     /// The kernel undid a reduction.
     pub undone: bool,
     /// The delivery-rate sample was limited by the application.
@@ -181,7 +181,7 @@ impl Rounds {
         if acked > 0 {
             self.duplicates = 0;
         }
-        self.duplicates = self.duplicates.saturating_add(sample.signs);
+        self.duplicates = self.duplicates.saturating_add(sample.loss_signs);
         open.round.ece = open.round.ece.saturating_add(sample.ece);
         if let (Some(before), Some(after)) = (last.retransmitted, sample.retransmitted) {
             let again = u32::try_from(after.saturating_sub(before)).unwrap_or(u32::MAX);
@@ -230,7 +230,7 @@ impl Rounds {
         }
         let size = u64::from(self.size());
         if acked == 0 {
-            let arrived = u64::from(sample.signs) * size;
+            let arrived = u64::from(sample.loss_signs) * size;
             self.sacked_bytes = self.sacked_bytes.saturating_add(arrived);
             return arrived;
         }
@@ -273,8 +273,8 @@ impl Rounds {
     }
 
     /// Derives the round-trip time measured by an acknowledgement, or the mean of several, from the
-    /// change of the smoothed one (RFC 6298, section 2.3: alpha is 1/8). A polled log shows the
-    /// smoothed one on its way from the flow's first measurements, without a queue.
+    /// change of srtt (RFC 6298, section 2.3: alpha is 1/8). In a polled log, srtt may still
+    /// contain the flow's first measurements, from before a queue built up.
     fn timed(&mut self, last: &Sample, sample: &Sample, acked: bool) {
         if sample.srtt_us == 0 || !acked {
             return;
@@ -316,7 +316,7 @@ impl Rounds {
             }
             Some(_) => {}
             None => {
-                // In a recovery the window follows the flight (RFC 6937), which is more than the
+                // In recovery the window follows the flight (RFC 6937), which is larger than the
                 // window was if that had just fallen without a loss.
                 let drains = last.flight.is_some_and(|flight| flight > last.cwnd);
                 let before = if drains { last.cwnd } else { last.cwnd.max(sample.cwnd) } as f32;
@@ -534,7 +534,7 @@ mod tests {
             acks: 1,
             retransmitted: Some(retransmitted),
             repairing: retransmitted > 0 && n < 8,
-            signs: u32::from(retransmitted > 0),
+            loss_signs: u32::from(retransmitted > 0),
             mss_bytes: 1448,
             ..Sample::default()
         };

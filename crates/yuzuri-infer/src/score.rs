@@ -4,7 +4,7 @@ use crate::probes::{NOT_BY_CLOCK, PACED};
 use crate::replay::{Cut, Replay};
 use crate::window_trace::WindowTrace;
 use serde::{Deserialize, Serialize};
-use yuzuri_cca::{Algorithm, CcaKind, Prevalence};
+use yuzuri_cca::{Algorithm, CcaKind, Cdg, Prevalence};
 use yuzuri_stats::upper_median_by;
 
 /// Noise of a reconstructed window: this many segments, and this fraction of it.
@@ -69,8 +69,8 @@ pub struct Score {
     #[serde(default)]
     pub mean_nll: f64,
     /// The median difference between the predicted and the observed window after a loss, in units
-    /// of the noise of such a window: above 0 the algorithm keeps more. 0 if that is random (CDG)
-    /// or the algorithm is rate-based.
+    /// of the noise of such a window: above 0, the algorithm's beta is larger. 0 if the window is
+    /// random (CDG) or the algorithm is rate-based.
     #[serde(default)]
     pub beta_off: f64,
 }
@@ -103,15 +103,16 @@ impl Score {
     }
 }
 
-/// For packets without the ECN codepoint that the algorithm sets: some networks clear it.
+/// Log-likelihood of packets without the ECN codepoint that the algorithm sets: some networks clear
+/// it.
 const CLEARED: f64 = -4.0;
-/// For a SYN with one that the algorithm does not set (RFC 3168 forbids it): hardly any network
-/// sets codepoints.
+/// Log-likelihood of a SYN with a codepoint that the algorithm does not set (RFC 3168 forbids it):
+/// hardly any network sets codepoints.
 const SET: f64 = -6.0;
-/// For a sender that paces although its algorithm does not require it: its queueing discipline may
-/// (fq), or its own device is the bottleneck.
+/// Log-likelihood of a sender that paces although its algorithm does not require it: its qdisc may
+/// pace (fq), or its own device is the bottleneck.
 const PACED_BY_OTHERS: f64 = -3.0;
-/// For a sender that does not pace although its algorithm requires it.
+/// Log-likelihood of a sender that does not pace although its algorithm requires it.
 const NOT_PACED: f64 = -10.0;
 
 /// The fraction of captures that come from experiments, which run each algorithm of Linux equally
@@ -121,8 +122,8 @@ const OF_EXPERIMENTS: f64 = 1.0 / 8.0;
 /// The algorithms of Linux.
 const OF_LINUX: f64 = 17.0;
 
-/// The log prior of an algorithm: how likely a sender runs it, relative to one that somebody
-/// selected. The capture is one of the Internet, or of an experiment.
+/// The log prior of an algorithm: how likely a sender runs it, relative to an algorithm that
+/// somebody selected. A capture comes from the Internet or from an experiment.
 pub fn prior(algorithm: Algorithm) -> f64 {
     let sends = |spread: Prevalence| {
         let experiment = if spread == Prevalence::OutOfTree { 0.0 } else { OF_EXPERIMENTS / OF_LINUX };
@@ -132,8 +133,8 @@ pub fn prior(algorithm: Algorithm) -> f64 {
 }
 
 /// The sender's evidence about an algorithm other than windows. An algorithm that requires ECN
-/// sends an ECN-capable SYN and ECN-capable data, others never such a SYN; a rate-based one paces,
-/// others send in response to acknowledgements. What the capture does not show is unknown (`None`).
+/// sends an ECN-capable SYN and ECN-capable data; others never send such a SYN. A rate-based one
+/// paces; others send in response to acknowledgements. What the capture does not show is `None`.
 pub fn host(window_trace: &WindowTrace, paced_part: Option<f64>, algorithm: Algorithm) -> f64 {
     let facts = algorithm.facts();
     // An ECN-capable SYN shows what the sender is to run, even if the other end refuses ECN.
@@ -158,13 +159,13 @@ fn deviance(count: f64, expected: f64) -> f64 {
     count - expected - surplus
 }
 
-/// How much more the number of probes counts than that of as many windows, which a rate-based
-/// algorithm explains whatever they are.
+/// The weight of the number of probes relative to as many windows: a rate-based algorithm explains
+/// any windows.
 const PROBES_COUNT: f64 = 6.0;
 
 /// The evidence of the number of probes for a rate-based algorithm: it must probe, while any steady
-/// flight is consistent with its rate times the round-trip time. Given the number seen, the number
-/// of rounds, their length, and the most of them from one probe of BBR v3 to the next.
+/// flight is consistent with its rate times the round-trip time. `count` probes were seen in
+/// `rounds` rounds of `rtt_s`; BBR v3 waits at most `most_rounds_v3` rounds from one to the next.
 pub fn probes(count: usize, rounds: usize, rtt_s: f64, most_rounds_v3: f64, algorithm: Algorithm) -> f64 {
     let rounds = rounds as f64;
     let (least, most) = match algorithm {
@@ -347,13 +348,14 @@ impl Cruise {
     }
 }
 
-/// The fraction that CDG keeps when it yields to a delay (`backoff_beta`).
-const CDG_BETA: f32 = 717.0 / 1024.0;
-/// The fraction that LP keeps at the first sign of congestion (`tcp_lp_pkts_acked`).
+/// The fraction of its window to which CDG backs off because of delay.
+const CDG_BETA: f32 = Cdg::BACKOFF_BETA_1024 as f32 / 1024.0;
+/// The fraction of its window to which LP backs off at the first sign of congestion
+/// (`tcp_lp_pkts_acked`).
 const LP_BETA: f32 = 0.5;
-/// The window that LP keeps at a further sign soon after, segments.
+/// The window to which LP backs off at a further sign soon after, segments.
 const MIN_LP_WINDOW: f32 = 1.0;
-/// The log-probability that LP falls in a round in which its replay does not: mostly it is blind.
+/// The log-probability that LP's window falls in a round in which that of its replay does not.
 const LP_FALLS: f64 = -3.0;
 /// The largest fraction of rounds in which CDG falls: 7 of 101 in the labelled capture where it did
 /// most often, and 126 of 3089 in all.
@@ -362,13 +364,13 @@ const CDG_FALLS: f64 = 0.07;
 /// stall.
 const UNSEEN_LOSS: f64 = -2.6;
 /// The log-probability that a sender is delayed in a round, so that its flight is below the window.
-const HELD_UP: f64 = -2.6;
-/// The probabilities that after a loss CDG keeps as much as its replay, half (its shadow window is
-/// smaller), or everything (it has just yielded): its falls are random, and what it keeps depends
-/// on them.
+const SENDER_DELAYED_LN: f64 = -2.6;
+/// The probabilities that after a loss CDG's window is that of its replay, half (its shadow window
+/// is smaller), or unchanged (it has just backed off): its falls are random, and the window after a
+/// loss depends on them.
 const CDG_REDUCES: [f64; 3] = [0.4, 0.4, 0.2];
 
-/// Scores the windows reached at losses, if nothing else of them is visible.
+/// Scores windows that are visible only at losses.
 fn at_losses(replay: &Replay) -> Score {
     let mut score = Score::default();
     let mut square = 0.0;
@@ -446,7 +448,7 @@ pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
     // Where a window was assumed to be held it was not predicted: add the cost of specifying those
     // rounds.
     if rounds > 0 {
-        score.growth -= score.observations * entropy(f64::from(replay.holds) / rounds as f64);
+        score.growth -= score.observations * entropy(f64::from(replay.hold_periods) / rounds as f64);
     }
     score.residual = if rounds > 0 { (square / rounds as f64).sqrt() } else { 0.0 };
     for backoff in &replay.backoff {
@@ -489,7 +491,7 @@ pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
         score.cuts += fit + chance;
         falls += fit;
     }
-    score.cuts += HELD_UP * f64::from(replay.held_up);
+    score.cuts += SENDER_DELAYED_LN * f64::from(replay.sender_delays);
     if algorithm == Algorithm::Cdg {
         let most = CDG_FALLS * replay.rounds.iter().filter(|round| round.counts).count() as f64;
         let count = replay.cuts.len() as f64;

@@ -2,8 +2,8 @@
 //! recovery.
 //!
 //! Most algorithms set ssthresh only when they reduce the window: to a part of it, and to no less
-//! than two segments (RFC 5681, equation 4, and each `ssthresh` of Linux). Those that yield to
-//! delays set it to the window that they leave. Vegas also falls below two segments:
+//! than two segments (RFC 5681, equation 4, and each `ssthresh` of Linux). Delay-based algorithms
+//! also set it to the window to which they back off. Vegas may set it below two segments:
 //! `tcp_vegas_ssthresh` is the lesser of ssthresh and the window, before the window is raised to
 //! its minimum.
 
@@ -12,11 +12,11 @@ use yuzuri_cca::{Algorithm, CaState};
 
 /// The least ssthresh of a reduction, segments.
 const MIN_SSTHRESH: u32 = 2;
-/// The largest part of a window that an algorithm makes ssthresh at a reduction (Scalable,
-/// Illinois). HighSpeed keeps more of windows above 10,000 segments.
+/// The largest fraction of the window to which an algorithm sets ssthresh at a reduction (Scalable,
+/// Illinois). HighSpeed's fraction is larger for windows above 51,000 segments.
 const MAX_PART: f32 = 7.0 / 8.0;
 
-/// How often a sender set ssthresh as no reduction does.
+/// Changes of ssthresh that no reduction makes, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SsthreshChanges {
     /// It became less than two segments.
@@ -47,12 +47,12 @@ impl SsthreshChanges {
     }
 }
 
-/// The log-likelihood of a change of ssthresh that the algorithm never makes, in a log of a kernel.
+/// The log-likelihood of a change of ssthresh that the algorithm never makes, in a kernel's log.
 const IMPOSSIBLE: f64 = -2.5;
-/// The number of such changes that count: a common cause makes several.
+/// The maximum number of such changes that count: one cause may make several.
 const MAX_CHANGES: u32 = 4;
 
-/// The evidence of such changes for an algorithm; `None`: for a flight that follows none.
+/// The log-likelihood of such changes for an algorithm; `None` is a flight that follows none.
 pub(crate) fn evidence(changes: SsthreshChanges, algorithm: Option<Algorithm>) -> f64 {
     let below_minimum = algorithm == Some(Algorithm::Vegas);
     let without_reduction =
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn reductions_and_the_end_of_slow_start_are_no_such_changes() {
+    fn reductions_and_the_end_of_slow_start_are_no_ssthresh_changes() {
         let none = SsthreshChanges::default();
         assert_eq!(changes(&[(40, Some(30), 0), (21, Some(20), 0)]), none, "ECN, or the own device");
         assert_eq!(changes(&[(40, Some(30), 0), (39, Some(36), 2)]), none, "a loss");

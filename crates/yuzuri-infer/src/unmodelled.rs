@@ -2,10 +2,10 @@
 //! be named.
 //!
 //! Other causes than a window move a flight, too: an application, a pacing rate, the sender's own
-//! device, an unknown algorithm. Of candidates that are all wrong one is nearest, and the longer
-//! the flow, the surer it is, unless it has to be nearer than a flight without congestion control.
-//! Such a flight continues from the same windows as a replay does, with the simplest growth, and
-//! with constants fitted to the flow.
+//! device, an unknown algorithm. If all candidates are wrong, one of them is still nearest, and a
+//! longer flow makes it seem more certain. Therefore it must also be nearer than a flight without
+//! congestion control. Such a flight continues from the same windows as a replay does, with the
+//! simplest growth, and with constants fitted to the flow.
 
 use crate::replay::{Backoff, Replay};
 use crate::score;
@@ -44,8 +44,9 @@ pub(crate) struct Unmodelled {
 /// the same magnitude as that of algorithms.
 const USUAL_STEPS: (f64, f64) = (1.0, 0.05);
 
-/// Losses of a flow that always loses, and the fraction of the window that remains after each if
-/// nothing yields: the flight during loss recovery is slightly smaller.
+/// The number of losses of a flow with persistent losses, and the fraction of the flight that
+/// remains after each if the sender does not respond: the flight is slightly smaller during loss
+/// recovery.
 const MANY_LOSSES: usize = 8;
 const IGNORES_LOSSES: f64 = 0.8;
 
@@ -60,8 +61,8 @@ impl Unmodelled {
         self.growth != Growth::Constant
     }
 
-    /// Whether it may be a rate-based algorithm in a queue that is too short for it: it always
-    /// loses and yields to no loss, so its flight is constant except in loss recovery.
+    /// Whether it may be a rate-based algorithm in a queue that is too short for it: it has
+    /// persistent losses and responds to none, so its flight is constant except in loss recovery.
     pub(crate) fn is_by_rate_among_losses(&self) -> bool {
         self.growth == Growth::Constant
             && self.replay.backoff.len() >= MANY_LOSSES
@@ -97,7 +98,7 @@ fn fitted_beta(windows: impl Iterator<Item = (f32, f32)> + Clone, off: impl Fn(f
     best.map_or(1.0, |hundredth| f64::from(hundredth) / 100.0)
 }
 
-/// The fractions of a window that are tried: BBR keeps all of it, and a flight measured a round
+/// The fractions of a window that are tried: BBR does not reduce it, and a flight measured a round
 /// late may have grown.
 const MIN_KEPT_HUNDREDTHS: u8 = 20;
 const MAX_KEPT_HUNDREDTHS: u8 = 120;
@@ -137,7 +138,7 @@ pub(crate) fn unmodelled(window_trace: &WindowTrace, of: &Replay) -> Vec<Unmodel
         .zip(spread)
         .map(|((growth, step), spread)| {
             let mut replay = of.clone();
-            (replay.cwnd_held, replay.holds) = (0, 0);
+            (replay.held_rounds, replay.hold_periods) = (0, 0);
             let mut cuts = replay.cuts.iter_mut().peekable();
             let (mut epoch, mut from, mut since) = (None, 0.0, 0.0);
             let at = |from: f64, since: f64| match growth {
@@ -264,7 +265,7 @@ mod tests {
     fn named(trace: WindowTrace) -> (String, f64) {
         let verdict = identify(trace, None, None, None);
         let Answer::Named { name, set } = &verdict.answer else { panic!("{:?}", verdict.answer) };
-        assert!(set.contains(&"lp".to_owned()), "nothing tells LP from it: {set:?}");
+        assert!(set.contains(&"lp".to_owned()), "nothing distinguishes LP from it: {set:?}");
         (name.clone(), verdict.ranked[0].probability)
     }
 
@@ -403,7 +404,7 @@ mod tests {
             Unmodelled { growth, beta, replay, ..Unmodelled::default() }.is_by_rate_among_losses()
         };
         assert!(of(Growth::Constant, 0.87, 47) && of(Growth::Constant, 1.0, 8));
-        assert!(!of(Growth::Constant, 0.5, 47), "it gives way");
+        assert!(!of(Growth::Constant, 0.5, 47), "it backs off");
         assert!(!of(Growth::Constant, 0.87, 3), "now and then");
         assert!(!of(Growth::ByAddition, 0.87, 47), "it grows");
     }

@@ -34,18 +34,18 @@ pub struct Measured {
     pub low: f64,
     /// Its upper end.
     pub high: f64,
-    /// Measurements.
+    /// Number of measurements.
     pub count: usize,
 }
 
 /// CUBIC's constants in one epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CubicEpoch {
-    /// The reduction it follows, as a place in [`WindowTrace::reductions`].
+    /// The reduction it follows, as an index in [`WindowTrace::reductions`].
     pub reduction: usize,
-    /// By the paper's method, if the epoch shows it.
+    /// By the method of Hozumi 2017, if the epoch shows it.
     pub cycle: Option<Cycle>,
-    /// By least squares.
+    /// The fit by least squares.
     pub fit: Option<Fit>,
     /// Whether the fit shows a cubic, including its plateau.
     pub counts: bool,
@@ -54,18 +54,18 @@ pub struct CubicEpoch {
 /// The constants that the flow showed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Constants {
-    /// Fraction of the window kept after a loss.
+    /// The window after a loss as a fraction of the window before it.
     pub beta: Option<Measured>,
     /// CUBIC's C, segments/s³, by least squares.
     pub cubic_c: Option<Measured>,
     /// CUBIC's C, by replaying the algorithm over all epochs, and its standard error, segments/s³;
     /// only if CUBIC is the best algorithm.
     pub cubic_c_replayed: Option<(f64, f64)>,
-    /// CUBIC's b, s³/segment, by the paper's method.
+    /// CUBIC's b, s³/segment, by the method of Hozumi 2017.
     pub cubic_b: Option<Measured>,
-    /// C by the paper's method.
+    /// C, segments/s³, by the same method.
     pub cubic_c_paper: Option<Measured>,
-    /// By epoch.
+    /// CUBIC's constants by epoch.
     pub cubic_epochs: Vec<CubicEpoch>,
     /// Additive increase, segments per round (a of AIMD).
     pub increase: Option<Measured>,
@@ -110,11 +110,11 @@ pub struct Verdict {
     pub constants: Constants,
     /// What was seen of the flow; `None` if it came from a recording.
     pub seen: Option<Seen>,
-    /// Where it was observed.
+    /// Where the flow was observed.
     pub capture_point: CapturePoint,
     /// Its window trace.
     pub window_trace: WindowTrace,
-    /// The window that the best algorithm predicted, by index of the round; not a number if it
-    /// predicted none.
+    /// The window that the best algorithm predicted, by index of the round; NaN if it predicted
+    /// none.
     pub predicted: Vec<f32>,
 }

@@ -235,7 +235,7 @@ pub enum CapturePoint {
 
 /// A loss in a flow without visible windows.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct UnseenLoss {
+pub struct ObservedLoss {
     /// When the sender could know of it, except for the return path, nanoseconds of the capture's
     /// clock.
     pub at_ns: i64,
@@ -253,13 +253,14 @@ pub struct UnseenLoss {
 
 /// The observations away from the sender and without timestamps.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Unseen {
-    /// When the cause of the first data passed, and the position of that data's first byte.
+pub struct LossTrace {
+    /// When the acknowledgement that elicited the first data passed, as estimated from the
+    /// handshake's round-trip time, and the position of that data's first byte.
     pub begin: (i64, u64),
-    /// The acknowledged positions, with their times.
+    /// The acknowledged positions, each with its time.
     pub acked: Vec<(i64, u64)>,
     /// Losses, in order.
-    pub losses: Vec<UnseenLoss>,
+    pub losses: Vec<ObservedLoss>,
 }
 
 /// The smallest window of a round, as the sender's kernel reported it.
@@ -288,13 +289,12 @@ pub struct WindowTrace {
     pub rounds_left_out: u64,
     /// Least round-trip time, µs.
     pub min_rtt_us: u32,
-    /// The handshake's round-trip time, µs: the first that the sender knows, and mostly the
-    /// smallest, as its segments are small and find no queue of their own. `None` if the handshake
-    /// was not seen or had to be repeated.
+    /// The handshake's round-trip time, µs: the sender's first measurement, and usually the
+    /// smallest, because its segments are small and find no queue of their own. `None` if the
+    /// handshake was not seen or had to be repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handshake_rtt_us: Option<u32>,
-    /// Its rows come from a log that was polled: its round-trip times are means of several
-    /// measurements.
+    /// It comes from a polled log: its round-trip times are means of several measurements.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub polled: bool,
     /// Of windows that the sender's kernel reported, by round: the smallest one. Empty where
@@ -322,9 +322,9 @@ pub struct WindowTrace {
     /// (`tcp_ecn_send`); if the other end refused ECN, the sender runs Reno instead (`dctcp_reno`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_without_ect: Option<bool>,
-    /// If windows are visible only at losses: these, and the acknowledgements between them.
+    /// If windows are visible only at losses: the losses, and the acknowledgements between them.
     #[serde(skip)]
-    pub unseen: Option<Box<Unseen>>,
+    pub loss_trace: Option<Box<LossTrace>>,
     /// Payload acknowledged, bytes.
     pub acked_bytes: u64,
     /// Segments sent, including retransmissions.
@@ -333,7 +333,7 @@ pub struct WindowTrace {
     pub retransmitted: u64,
 }
 
-/// Rounds kept of a flow: a day at 200 ms has 432,000, which no algorithm needs.
+/// Maximum number of rounds kept of a flow: a day at 200 ms has 432,000, which no algorithm needs.
 const MAX_ROUNDS: usize = 1 << 16;
 
 impl WindowTrace {

@@ -13,7 +13,7 @@ use yuzuri_infer::{identify, window_trace::WindowTrace};
 const MS: i64 = 1_000_000;
 const RTT: i64 = 100 * MS;
 
-/// 20 segments in flight, one each 5 ms, each acknowledged immediately, of a size below the 1000
+/// 20 segments in flight, one every 5 ms, each acknowledged immediately, of a size below the 1000
 /// bytes of the handshake or of this size; seen `from_sender` after they were sent.
 fn flow(from_sender: i64, bytes: u32) -> Ended {
     let (near, far) = (End::Lower, End::Higher);
@@ -54,7 +54,7 @@ fn unknown_because(ended: &Ended) -> Option<String> {
 }
 
 #[test]
-fn at_the_receiver_without_timestamps_no_window_is_made_up() {
+fn at_the_receiver_without_timestamps_the_window_is_unknown() {
     let ended = flow(RTT / 2, 1000);
     assert_eq!(window_trace(&ended).capture_point, CapturePoint::Receiver);
     let because = unknown_because(&ended).expect("no name");
@@ -62,7 +62,7 @@ fn at_the_receiver_without_timestamps_no_window_is_made_up() {
 }
 
 #[test]
-fn at_the_sender_it_is_seen() {
+fn at_the_sender_the_window_is_reconstructed() {
     let ended = flow(0, 1000);
     let window_trace = window_trace(&ended);
     assert_eq!(window_trace.capture_point, CapturePoint::Sender);

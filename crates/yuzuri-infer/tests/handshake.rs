@@ -27,14 +27,14 @@ fn opened(syns: &[Ecn]) -> [Option<bool>; 2] {
 
 #[test]
 fn an_ecn_capable_syn_is_noticed_at_the_end_that_opened() {
-    assert_eq!(opened(&[Ecn::NotEct]), [Some(false), None], "an answer tells nothing");
+    assert_eq!(opened(&[Ecn::NotEct]), [Some(false), None], "an answer shows nothing");
     assert_eq!(opened(&[Ecn::Ect0]), [Some(true), None]);
     assert_eq!(opened(&[Ecn::Ect0, Ecn::NotEct]), [Some(true), None], "it is sent again without");
     assert_eq!(opened(&[]), [None, None], "it was not seen");
 }
 
 #[test]
-fn a_control_that_needs_ecn_is_distinguished_from_those_that_do_not() {
+fn an_algorithm_that_needs_ecn_is_distinguished_from_those_that_do_not() {
     // Traces with fewer rounds are not replayed.
     let rounds = vec![Round::default(); 3];
     let window_trace =

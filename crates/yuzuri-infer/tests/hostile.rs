@@ -59,7 +59,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn nonsense_is_survived(segments in prop::collection::vec(segment(), 1..400)) {
+    fn arbitrary_segments_cause_no_panic(segments in prop::collection::vec(segment(), 1..400)) {
         let mut tracker = Tracker::new();
         for segment in &segments {
             tracker.segment(segment);
@@ -67,7 +67,7 @@ proptest! {
         let ended = tracker.end(FlowSlot(0)).expect("the flow");
         for window_trace in ended.window_traces.into_iter().flatten() {
             let verdict = identify(window_trace, Some(ended.seen), None, None);
-            // Where windows are seen at losses alone there is a round from each to the next.
+            // If windows are visible only at losses, there is a round from each loss to the next.
             let all = verdict.window_trace.rounds.len();
             prop_assert_eq!(verdict.predicted.len(), all);
             let named: f64 = verdict.ranked.iter().map(|ranked| ranked.probability).sum();

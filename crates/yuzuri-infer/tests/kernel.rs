@@ -1,6 +1,6 @@
-//! Window traces of the kernel's own senders, one or two for each congestion control, over random
-//! paths (scenarios/identify/paths-*.toml, made by `yuzuri-eval window-trace`): each is named, or
-//! is in a set with algorithms that cannot be distinguished from it.
+//! Window traces of the kernel's own senders, one or two for each algorithm, over random paths
+//! (scenarios/identify/paths-*.toml, made by `yuzuri-eval window-trace`): each algorithm is named,
+//! or is in a set with algorithms that cannot be distinguished from it.
 
 use yuzuri_infer::identify;
 use yuzuri_infer::verdict::{Answer, Verdict};
@@ -33,8 +33,8 @@ fn every_algorithm_is_named() {
     for name in names {
         let cca = name.split('-').next().expect("a name");
         let Answer::Named { name: answer, set } = verdict(&name).answer else { panic!("{name}: unknown") };
-        // LP is mostly Reno: the clocks' random offset blinds it; in the other window trace it
-        // yields.
+        // LP mostly behaves like Reno, because the clocks' random offset blinds it; in the other
+        // window trace it backs off.
         let expected = if name == "lp-07-sender" { "reno" } else { cca };
         assert_eq!(answer, expected, "{name}");
         assert!(set.iter().any(|other| other == cca), "{name}: {set:?}");
@@ -43,7 +43,7 @@ fn every_algorithm_is_named() {
 }
 
 #[test]
-fn replays_foresee_the_kernels_windows() {
+fn replays_predict_the_kernels_windows() {
     for cca in ["cubic", "dctcp", "highspeed", "reno", "scalable", "vegas", "veno", "westwood", "yeah"] {
         let name =
             all().into_iter().find(|name| name.starts_with(&format!("{cca}-"))).expect("a window trace");

@@ -7,7 +7,7 @@ use made_up::{ACK, SYN, segment};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use yuzuri_capture::{Checksum, End, FlowSlot, Segment};
-use yuzuri_infer::packets::{Ended, PacketLimits, RoundSigns, Tracker};
+use yuzuri_infer::packets::{Ended, PacketLimits, RoundObservations, Tracker};
 use yuzuri_limits::{Limit, LimitTimes};
 
 const MS: i64 = 1_000_000;
@@ -132,7 +132,7 @@ fn a_pause_after_a_segment_that_the_window_cut_is_the_readers() {
     assert!(ran_out.share(Limit::Application) > 0.5, "{:?}", ran_out.ranked());
 }
 
-/// Twenty segments each 100 ms, the last of which has this size. Acknowledgements come one by one
+/// Twenty segments every 100 ms, the last of which has this size. Acknowledgements come one by one
 /// over 19 ms, so that all is acknowledged long before the next ten.
 fn drained(last_bytes: u32) -> Ended {
     let (mut segments, mut seq, mut at) = (Vec::new(), 1000u32, 21 * MS);
@@ -169,9 +169,9 @@ fn a_pause_after_a_full_segment_is_not_the_applications() {
 #[test]
 fn a_pause_of_the_program_says_nothing_of_the_path() {
     let sums = |ended: Ended| {
-        let rounds = &ended.signs[NEAR.index()].rounds;
-        let sum = |of: &dyn Fn(&RoundSigns) -> f64| rounds.iter().map(of).sum::<f64>();
-        (sum(&|signs| signs.gaps_ms), sum(&|signs| signs.busy.0))
+        let rounds = &ended.observations[NEAR.index()].rounds;
+        let sum = |of: &dyn Fn(&RoundObservations) -> f64| rounds.iter().map(of).sum::<f64>();
+        (sum(&|observations| observations.gaps_ms), sum(&|observations| observations.busy.0))
     };
     let (all_ms, busy_ms) = sums(drained(400));
     assert!(all_ms > 3000.0 && busy_ms < 100.0, "{all_ms} {busy_ms}");
@@ -182,9 +182,9 @@ fn a_pause_of_the_program_says_nothing_of_the_path() {
 #[test]
 fn segments_that_a_host_joined_show_no_time_between_them() {
     let sums = |ended: Ended| {
-        let rounds = &ended.signs[NEAR.index()].rounds;
-        let sum = |of: &dyn Fn(&RoundSigns) -> u32| rounds.iter().map(of).sum::<u32>();
-        (sum(&|signs| signs.segments), sum(&|signs| signs.further))
+        let rounds = &ended.observations[NEAR.index()].rounds;
+        let sum = |of: &dyn Fn(&RoundObservations) -> u32| rounds.iter().map(of).sum::<u32>();
+        (sum(&|observations| observations.segments), sum(&|observations| observations.further))
     };
     let joined = (0..40u32).flat_map(|n| {
         let at = 21 * MS + i64::from(n) * 20 * MS;
@@ -283,7 +283,7 @@ fn a_steady_window_is_a_small_buffers_only_if_its_acknowledgements_do_not_wait()
     assert!(waits.share(Limit::Unknown) > 0.9, "{:?}", waits.ranked());
     let waits = steady_window(false, 6 * MS, 5 * MS);
     assert!(waits.share(Limit::SlowReader) > 0.9, "{:?}", waits.ranked());
-    // Spread over the round trip, a program that reads each 6 ms would look the same away from it.
+    // Spread over the round trip, a program that reads every 6 ms would look the same away from it.
     let near = steady_window(false, 6 * MS, 0);
     assert!(near.share(Limit::ReceiverWindow) > 0.8, "{:?}", near.ranked());
     let away = steady_window(true, 6 * MS, 0);
@@ -310,8 +310,8 @@ fn segments_without_an_ack_before_them_are_paced_even_behind_cross_traffic() {
     assert_eq!(late.share(Limit::Pacing), 0.0, "{:?}", late.ranked());
 }
 
-/// Writes of 3400 bytes each 10 ms with a round trip of 19.95 ms, seen at the sender: each write
-/// comes 50 us after an acknowledgement. One write in ten is late by 0.1 ms, and so is then its
+/// Writes of 3400 bytes every 10 ms with a round trip of 19.95 ms, seen at the sender: each write
+/// comes 50 us after an acknowledgement. One write in ten is late by 0.1 ms, and so is its
 /// acknowledgement; the program keeps its rhythm, while a writer that waits for room would not.
 /// Pacing holds the second half of each write for `apart`. Before that, for the time of `bulk`
 /// rounds, acknowledgements cause pairs at uneven intervals.
@@ -354,8 +354,8 @@ fn a_few_late_writes_show_a_rhythm_that_is_even_otherwise() {
     }
 }
 
-/// Runs of two segments each 5 ms, seen at the receiver, which acknowledges each of them, of a flow
-/// without its beginning. They take 15 ms each way, with a random delay of up to 0.3 ms. Their
+/// Runs of two segments every 5 ms, seen at the receiver, which acknowledges each of them, of a
+/// flow without its beginning. They take 15 ms each way, with a random delay of up to 0.3 ms. Their
 /// cause is either a clock, or acknowledgements.
 fn pairs_at_the_receiver(by_clock: bool) -> LimitTimes {
     let (mut segments, mut state) = (Vec::new(), 7u64);
@@ -401,7 +401,7 @@ fn a_clocked_sender_is_distinguished_from_an_evenly_spaced_window() {
     assert!(own_rate == 0.0, "{:?}", window.ranked());
 }
 
-/// Pairs each 5 ms, seen behind their sender's device, which holds each for 12 ms, of a flow
+/// Pairs every 5 ms, seen behind their sender's device, which holds each for 12 ms, of a flow
 /// without its beginning. Their acknowledgements come 20 ms later. `own`: the network card fills in
 /// the checksums of this end.
 fn pairs_behind_the_device(own: Option<End>) -> LimitTimes {
@@ -459,7 +459,7 @@ fn ack_clocked_short_segments_are_a_small_send_buffers() {
     }
 }
 
-/// A program that writes a little each 10 ms, with Nagle's algorithm: what it wrote during a round
+/// A program that writes a little every 10 ms, with Nagle's algorithm: what it wrote during a round
 /// trip leaves as one short segment once the one before is acknowledged.
 #[test]
 fn short_segments_that_wait_for_the_one_before_are_not_the_send_buffers() {
@@ -473,9 +473,9 @@ fn short_segments_that_wait_for_the_one_before_are_not_the_send_buffers() {
     assert!(times.share(Limit::Application) > 0.9, "{:?}", times.ranked());
 }
 
-/// A program that writes 7400 bytes each 23 ms, seen at its sender. The path carries a segment in a
-/// millisecond, so that acknowledgements of two come from 20 ms to 28 ms later, and the next write
-/// comes `after` one of them, time after time.
+/// A program that writes 7400 bytes every 23 ms, seen at its sender. The path carries a segment in
+/// a millisecond, so that acknowledgements of two come from 20 ms to 28 ms later, and the next
+/// write comes `after` one of them, time after time.
 fn writes_after_an_acknowledgement(after: i64) -> LimitTimes {
     let mut segments = Vec::new();
     let every = 23 * MS + after;
@@ -501,7 +501,7 @@ fn writes_that_never_come_at_once_after_an_acknowledgement_were_not_woken_by_it(
     assert!(clock.share(Limit::Application) > 0.9, "{:?}", clock.ranked());
 }
 
-/// Pairs each 8 ms with a round trip of 19 ms, seen at their sender: no interval deviates from any
+/// Pairs every 8 ms with a round trip of 19 ms, seen at their sender: no interval deviates from any
 /// other one, and no acknowledgement triggers a pair.
 #[test]
 fn pairs_without_ack_clocking_are_paced_however_even_they_are() {
@@ -521,7 +521,7 @@ fn pairs_without_ack_clocking_are_paced_however_even_they_are() {
     assert!(middle.share(Limit::SenderRate) > 0.9, "{:?}", middle.ranked());
 }
 
-/// Eight full segments each 40 ms, acknowledged within 20 to 24 ms, seen at their sender: a window
+/// Eight full segments every 40 ms, acknowledged within 20 to 24 ms, seen at their sender: a window
 /// that they fill would admit the next ones then, and nothing is outstanding until they come.
 #[test]
 fn blocks_that_come_while_nothing_is_outstanding_are_paced_though_each_fills_its_round() {
@@ -539,7 +539,7 @@ fn blocks_that_come_while_nothing_is_outstanding_are_paced_though_each_fills_its
     assert!(times.share(Limit::Pacing) > 0.9, "{:?}", times.ranked());
 }
 
-/// A bound of three segments, of which the third leaves alone and ends a write.
+/// A window of three segments, of which the third is sent alone and ends a write.
 #[test]
 fn a_write_that_ends_in_a_full_window_does_not_show_an_empty_queue() {
     let (mut segments, mut seq, mut at) = (Vec::new(), 1000u32, 21 * MS);

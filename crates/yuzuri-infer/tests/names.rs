@@ -1,4 +1,4 @@
-//! Artificial windows by an algorithm's own rules, and by no algorithm's.
+//! Artificial window traces: of known algorithms, and of none.
 #![allow(missing_docs)]
 
 use yuzuri_infer::identify;
@@ -7,8 +7,7 @@ use yuzuri_infer::window_trace::{Cause, Reduction, Round, WindowTrace};
 
 const RTT_MS: i64 = 50;
 
-/// A transfer that grows from round to round by `grow`, and keeps the result of `reduced_from` for
-/// a window above the maximum.
+/// A window trace that is built round by round.
 struct SyntheticTrace {
     window_trace: WindowTrace,
     at_ms: i64,
@@ -23,7 +22,7 @@ impl SyntheticTrace {
             ..WindowTrace::default()
         };
         let mut made = SyntheticTrace { window_trace, at_ms: 0 };
-        // Slow start, which is not judged.
+        // Slow start, which is not scored.
         for window in [10, 20, 40, 80] {
             made.round(window);
         }
@@ -63,7 +62,7 @@ impl SyntheticTrace {
     }
 
     /// Epochs of `rounds` rounds: an acknowledgement of two segments counts as `counted`, `per` of
-    /// them add a segment, and a loss keeps the result of `reduced_from`.
+    /// them add a segment, and a loss leaves the result of `reduced_from`.
     fn epochs(
         mut self,
         epochs: u32,
@@ -135,7 +134,7 @@ fn reno_stays_reno_where_a_loss_was_not_seen() {
 
 #[test]
 fn a_window_of_no_algorithm_is_none_of_them() {
-    // It keeps a third, and jumps by a quarter each tenth round.
+    // A loss leaves a third of the window, and it jumps by a quarter every tenth round.
     let mut made = SyntheticTrace::new();
     for _ in 0..12 {
         made.reduction(90, 30);
@@ -169,7 +168,7 @@ fn a_constant_flight_names_no_algorithm() {
 
 #[test]
 fn an_algorithm_with_another_beta_is_none_of_them() {
-    // It grows as Reno, and keeps a third.
+    // It grows like Reno, and a loss leaves a third.
     let verdict = SyntheticTrace::new().epochs(12, 40, 2, |window| window, |window| window / 3).verdict();
     let best = verdict.ranked.first().expect("a candidate");
     assert!(best.score.is_other_beta(), "{:?}", best.score);
@@ -179,7 +178,7 @@ fn an_algorithm_with_another_beta_is_none_of_them() {
     assert!(!best.score.is_other_beta() && set(&reno).contains(&"reno".to_owned()), "{:?}", best.score);
 }
 
-/// Veno keeps four fifths or half of its window, depending on the measurement of the last
+/// Veno reduces its window to four fifths or half, depending on the RTT measured by the last
 /// acknowledgement before a loss: here the queue comes and goes within each round.
 #[test]
 fn veno_is_identified_where_the_last_ack_before_a_loss_shows_a_queue() {
@@ -199,6 +198,6 @@ fn veno_is_identified_where_the_last_ack_before_a_loss_shows_a_queue() {
     }
     let verdict = made.verdict();
     let veno = |verdict: &Verdict| verdict.ranked.iter().find(|r| r.name == "veno").map(|r| r.score.backoff);
-    // Keeping four fifths each time would cost six per reduction.
+    // Reducing to four fifths each time would cost six per reduction.
     assert!(veno(&verdict) > Some(-16.0), "{:?}", veno(&verdict));
 }

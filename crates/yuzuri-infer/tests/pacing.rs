@@ -10,7 +10,7 @@ use yuzuri_infer::packets::Tracker;
 
 const MS: i64 = 1_000_000;
 
-/// The paced fraction of a sender of 20 segments each 100 ms, observed next to it: in pairs right
+/// The paced fraction of a sender of 20 segments every 100 ms, observed next to it: in pairs right
 /// after each acknowledgement, or one every 5 ms regardless of acknowledgements.
 fn paced_part(by_clock: bool) -> Option<f64> {
     let (near, far) = (End::Lower, End::Higher);

@@ -57,7 +57,7 @@ fn a_pause_is_no_round_trip_time_at_the_receiver() {
     for burst in 0..4_i64 {
         for round in 0..3_i64 {
             let at_us = 50_000 + burst * 2_000_000 + round * 40_000;
-            // The sender's clock runs 20 ms before: its data took so long.
+            // The sender's timestamps are 20 ms earlier: its data took that long.
             for _ in 0..10 {
                 tracker.segment(&data(at_us, number, (at_us as u32 / 1000 - 20, seen)));
                 number += 1;
@@ -133,8 +133,7 @@ fn an_ecn_echo_is_answered_a_round_later() {
     assert_eq!(found, [(Cause::Ecn, 16.0, false)], "{:?}", trace.reductions);
 }
 
-/// Of 68 bytes of each packet a SYN has no room for the window scale: it is unknown, and not
-/// absent.
+/// The first 68 bytes of a SYN do not contain the window scale: it is unknown, not absent.
 #[test]
 fn options_that_were_cut_off_are_unknown() {
     for (cut, scale) in [(false, Some(0)), (true, None)] {

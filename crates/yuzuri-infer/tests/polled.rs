@@ -52,10 +52,10 @@ fn the_first_rows_round_trip_time_counts() {
     assert!(least(0).1 > 30_000, "an opening message of less than a segment is no data");
 }
 
-/// Reno in a long queue loses segments in slow start, and more of them while it repairs these: its
-/// window is halved twice, from 320 segments to 80.
+/// Reno in a long queue loses segments in slow start, and more of them while it retransmits these:
+/// its window is halved twice, from 320 segments to 80.
 #[test]
-fn a_window_that_nobody_knows_is_not_compared() {
+fn a_reduction_from_an_unknown_window_is_not_scored() {
     let mut rounds = Rounds::default();
     let mut acked_bytes = 0;
     for n in 0..360 {
@@ -79,7 +79,7 @@ fn a_window_that_nobody_knows_is_not_compared() {
             acks: cwnd / 4,
             retransmitted: Some(if n < 32 { 0 } else { 160 }),
             repairing,
-            signs: u32::from(n == 32) * 160,
+            loss_signs: u32::from(n == 32) * 160,
             ..poll(n, cwnd)
         });
     }
@@ -123,7 +123,7 @@ fn the_window_before_a_loss_between_two_polls_in_slow_start_is_unknown() {
         (0..10).for_each(|n| rounds.push(&Sample { ssthresh, ..poll(n, 42) }));
         for n in 10..20 {
             let lost = Sample { ssthresh: Some(7), retransmitted: Some(3), ..poll(n, 7) };
-            rounds.push(&Sample { repairing: n < 14, signs: u32::from(n == 10), ..lost });
+            rounds.push(&Sample { repairing: n < 14, loss_signs: u32::from(n == 10), ..lost });
         }
         let reductions = rounds.finish().reductions;
         reductions.first().map(|reduction| (reduction.before, reduction.after, reduction.undone))
@@ -139,7 +139,8 @@ fn a_fall_to_four_segments_in_loss_recovery_is_bbrs_if_ssthresh_stays() {
         let mut rounds = Rounds::default();
         for n in 0..600 {
             let cwnd = if n % 129 > 124 { 4 } else { 40 };
-            let lost = Sample { repairing: n % 10 > 2, signs: 1, retransmitted: Some(n), ..poll(n, cwnd) };
+            let lost =
+                Sample { repairing: n % 10 > 2, loss_signs: 1, retransmitted: Some(n), ..poll(n, cwnd) };
             rounds.push(&Sample { ssthresh: Some(ssthresh(n)), ..lost });
         }
         yuzuri_infer::identify(rounds.finish(), None, None, None).constants.probe_rtt_interval_s

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
  * BIC, Scalable TCP, Veno and YeAH as in Linux before 5.7 ("tcp: fix stretch ACK bugs in ..."):
- * after slow start an ACK counts as one segment, however many it acknowledges. The laboratory makes
- * captures of such senders with the rest of this kernel's TCP, to evaluate identification.
+ * after slow start an ACK counts as one segment, however many it acknowledges. The lab captures
+ * such senders, with the running kernel's TCP in all other respects, to evaluate identification.
  */
 #include "kernel.h"
 #include "skipped_runs.h"
@@ -75,7 +75,7 @@ static __always_inline void begin(const struct sock *sk)
 	*highest_of(sk) = highest_at_init(tcp_sk(sk));
 }
 
-/* Called at every run, before the window is read. As repair_cwnd(). */
+/* Must be called at every run before the window is read. Returns as repair_cwnd(). */
 static __always_inline u32 check(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -86,7 +86,7 @@ static __always_inline u32 check(struct sock *sk)
 	return before;
 }
 
-/* The same, and `reduced` gives ssthresh after a reduction of a window. */
+/* As check(), and replaces a random ssthresh: `reduced` returns ssthresh after a reduction. */
 static __always_inline void repair(struct sock *sk, u32 (*reduced)(struct sock *sk, u32 cwnd))
 {
 	u32 before = check(sk);
@@ -216,8 +216,8 @@ void BPF_PROG(bic_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 
 /* ---- Scalable TCP ---------------------------------------------------------------------------- */
 
-/* ACKs per segment of growth at most: half of the segments, since every second one is
- * acknowledged. */
+/* The most ACKs per segment of growth (TCP_SCALABLE_AI_CNT): half of Scalable TCP's 100 segments,
+ * since ACKs are delayed. */
 #define SCALABLE_ACKS 50
 
 static __always_inline u32 scalable_reduced(struct sock *sk, u32 cwnd)

@@ -21,8 +21,7 @@ const volatile u32 beta_1024 = 717; /* fraction of the window after a reduction,
 const volatile bool fast_convergence = true;
 const volatile bool reno_friendly = true;
 const volatile bool hystart = true;
-/* The mode of the kernel monitor's paper: neither window nor ssthresh is reduced at a sign of
- * loss. */
+/* The mode of the kernel monitor's paper: neither window nor ssthresh is reduced at a loss. */
 const volatile bool no_decrease = false;
 const volatile u32 hz = 250; /* jiffies per second */
 /* Distinguishes this registration from an earlier one of the same name with live flows. */
@@ -320,9 +319,9 @@ static __always_inline void bound_of(struct sock *sk, u32 *lower, u32 *upper, u3
 
 /* Whether a window of `cwnd` is not sustainable with a loss at this distance from the previous one.
  * A Reno flow at loss rate p has a window of about 1.2 / sqrt(p) (RFC 3649), so it reduces once in
- * 2/3 w^2 segments. RFC 8083 section 4.3 takes a window of ten times Reno's for persistent
- * congestion, there, too, three times in a row. For windows below 300 another criterion is reached
- * earlier: a reduction in every second round trip. */
+ * 2/3 w^2 segments. RFC 8083 section 4.3 infers persistent congestion from ten times the rate of
+ * Reno, also three times in a row. For windows below 300 another criterion is reached earlier: a
+ * reduction in every second round trip. */
 static __always_inline bool too_soon(u32 segments, u32 cwnd)
 {
 	u64 least = (u64)cwnd * cwnd / 150;
@@ -467,7 +466,8 @@ void BPF_PROG(yuzuri_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	report_bound(ca, upper && tp->snd_cwnd >= upper);
 }
 
-/* Segments sent together at least (`tcp_tso_autosize()`): pacing sends them in one burst. */
+/* The minimum number of segments per TSO burst (`tcp_tso_autosize()`), which pacing sends at
+ * once. */
 SEC("struct_ops")
 u32 BPF_PROG(yuzuri_min_tso_segs, struct sock *sk)
 {
@@ -478,10 +478,10 @@ u32 BPF_PROG(yuzuri_min_tso_segs, struct sock *sk)
 
 /* ---- loss ------------------------------------------------------------------------------------ */
 
-/* Whether this reduction responds to a loss that a sender may attribute to the link, and user space
- * requests it for the flow. The kernel leaves 0 in prior_ssthresh where the reduction cannot be
- * undone because congestion was reported: at an ECN echo and at a local queue that refused a packet
- * (tcp_enter_cwr(), tcp_enter_recovery()). */
+/* Whether to spare the window: this reduction responds to a loss that a sender may attribute to the
+ * link, and user space has requested it for the flow. The kernel leaves 0 in prior_ssthresh if the
+ * reduction cannot be undone because congestion was reported: at an ECN echo, and if a local queue
+ * dropped a packet (tcp_enter_cwr(), tcp_enter_recovery()). */
 static __always_inline bool spares(struct sock *sk, struct cubic *ca)
 {
 	struct bound *bound;

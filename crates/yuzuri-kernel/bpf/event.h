@@ -37,14 +37,14 @@ enum mark {
 	MARK_SSTHRESH = 32,
 	/* These two are also bits of yuzuri_trace::Marks, four higher there. */
 	MARK_AT_BOUND = 0x40,      /* the window is at the window control's upper bound */
-	MARK_REPORTS_BOUND = 0x80, /* it has such a congestion control, which reports that */
+	MARK_REPORTS_BOUND = 0x80, /* the flow is under the window control, which reports that */
 	MARK_UNDO = 0x100,         /* undo_marker was reset: a reduction was undone */
 	MARK_REORDERING = 0x200,   /* reord_seen grew */
-	MARK_CONTROL = 0x400,      /* another congestion control */
+	MARK_CONTROL = 0x400,      /* the congestion control has changed */
 	MARK_AFTER_RTO = 0x800,    /* first retransmission after the timer set Loss */
 	MARK_RENEGING = 0x1000,    /* is_sack_reneg */
 	/* From here on these are bits of yuzuri_trace::Marks again, six lower there. */
-	MARK_NO_SPACE = 0x2000,     /* SOCK_NOSPACE, where all is sent and half of the buffer is used */
+	MARK_NO_SPACE = 0x2000,     /* SOCK_NOSPACE, if all is sent and over half of the buffer used */
 	MARK_CWND_LIMITED = 0x4000, /* is_cwnd_limited */
 	MARK_THROTTLED = 0x8000,    /* TSQ_THROTTLED */
 };
@@ -94,7 +94,7 @@ struct event_record {
 	__u16 mss;
 	__u16 reordering;
 	__u32 stack;   /* key in `stacks`, or NO_STACK; RECORD_CLOSE: sk_err; RECORD_OPEN: nothing */
-	__u32 room[2]; /* for the next fields; neither written nor read */
+	__u32 room[2]; /* for later fields; neither written nor read */
 	__u8 kind;
 	__u8 ca_state; /* RECORD_STATE: the new one; RECORD_OPEN: enum role */
 	__u8 ca_before;
@@ -117,8 +117,8 @@ struct flow_record {
 	__u32 netns;
 	__u32 pid; /* 0: not known yet */
 	char name[16];
-	char control[15]; /* CUBIC needs 5; TCP_CA_NAME_MAX is 16 with its NUL */
-	__u8 undecided;   /* the filter asks for the owner, which is not known yet */
+	char control[15]; /* without the NUL of a name of TCP_CA_NAME_MAX - 1 characters */
+	__u8 undecided;   /* the filter selects by owner, which is not known yet */
 	__u16 local_port; /* host order */
 	__u16 remote_port;
 	__u32 spare[9];
@@ -147,16 +147,16 @@ struct hook_counters {
  * reader `tail`; each has its own cache lines. */
 struct ring_control {
 	__u64 head;
-	__u64 merged; /* runs for chosen flows that only counted a segment into a later sample; no hook counts
-			 them */
+	__u64 merged; /* runs for chosen flows that only counted a segment into a later sample; not in any
+			 hook's counters */
 	__u64 pad[6];
 	struct hook_counters hooks[HOOKS];
 	/* Unlike the hooks' counters, these are written by all programs, atomically. */
-	__u64 undecided;  /* hook runs for flows of which it is not known yet whether they are chosen, since
-			     nobody knows their process; one CPU takes off what another added, so only the sum
-			     means anything */
+	__u64 undecided;  /* hook runs for flows that cannot be decided yet, since their process is not
+			     known; one CPU subtracts what another added, so only the sum over all CPUs is
+			     valid */
 	__u64 lost_owner; /* such runs, for flows that turned out to be selected */
-	__u64 lost_stack; /* stacks that found no room in `stacks`; their records have no place */
+	__u64 lost_stack; /* stacks for which `stacks` had no room; their records have no stack */
 	__u64 pad2[1];
 	__u64 tail;
 	__u64 pad3[7];

@@ -273,7 +273,7 @@ struct sk_buff {
 	char cb[48];
 };
 
-/* Only used as a type whose second eight bytes are one number. */
+/* Only used as a type with a 64-bit field at offset 8. */
 struct timespec64 {
 	long tv_nsec;
 };
@@ -285,7 +285,7 @@ struct tcp_skb_cb {
 	__u32 ack_seq;
 };
 
-/* Of a map of type BPF_MAP_TYPE_ARRAY; only the offset of its values is used. */
+/* A map of type BPF_MAP_TYPE_ARRAY; only the offset of its values is used. */
 struct bpf_array {
 	char value[8];
 };

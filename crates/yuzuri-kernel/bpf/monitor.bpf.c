@@ -17,8 +17,8 @@ const volatile enum hook hooks = HOOK_ACK;
 const volatile enum mark marks = MARK_DUP_ACK;
 const volatile enum role roles = ROLE_UNKNOWN;
 
-/* Writes the record of a usual segment, or does what is due when jiffies have ticked. False: the
- * segment needs the slow path. */
+/* Writes the record of a usual segment, or merges it into a later one. False: the segment needs the
+ * slow path. */
 static __noinline bool sample_on_fast_path(struct sock *sk, struct tcp_sock *tp, u64 words,
 					   struct fast_path *fast_path)
 {

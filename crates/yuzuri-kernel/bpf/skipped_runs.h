@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * If the kernel skips our programs (a hardened kernel for packets that interrupt a process it
- * shields, a kernel before 6.1 for a program interrupted by itself), it uses what lies on its stack
- * as their result: a random window. A congestion control notices that at its next run, and repairs
- * it.
+ * If the kernel skips our programs (a hardened kernel for packets that interrupt a process that it
+ * shields, a kernel before 6.1 for a program that interrupts itself), it uses uninitialized stack
+ * memory as their result: a random window. The congestion control detects and repairs that at its
+ * next run.
  */
 #ifndef YUZURI_SKIPPED_RUNS_H
 #define YUZURI_SKIPPED_RUNS_H
@@ -28,8 +28,8 @@ static __always_inline bool out_of_nowhere(u32 highest, u32 segments)
 	return segments > 2 * (u64)highest + MAX_INITIAL;
 }
 
-/* Replaces a random window by the one before. Returns 0, or that window if ssthresh is random, too,
- * and needs the algorithm's own value. */
+/* Replaces a random window by the previous one. Returns 0, or the previous window if ssthresh is
+ * random, too: then the algorithm has to compute it. */
 static __always_inline u32 repair_cwnd(struct tcp_sock *tp, u32 highest)
 {
 	u32 before = tp->prior_cwnd && tp->prior_cwnd < highest ? tp->prior_cwnd : highest;

@@ -2,7 +2,7 @@
  *
  * Steering: reports the flows of one network namespace, migrates those for which nobody chose a
  * congestion control to ours, and migrates them back. A walk of the TCP iterator does all three; a
- * program at the control group takes new flows immediately.
+ * sockops program at the control group migrates new flows immediately.
  */
 #include "steer.h"
 #include <bpf/bpf_helpers.h>
@@ -276,7 +276,7 @@ int walk(struct bpf_iter__tcp *ctx)
 	record.cookie = bpf_get_socket_cookie(tp);
 	control_state = control_state_of(tp, record.cookie, memory && memory->migrated);
 	if (mode == MODE_GIVE_BACK) {
-		/* Including flows in any state. */
+		/* In every TCP state. */
 		if (!memory || (control_state != CONTROL_MIGRATED && !again))
 			return 0;
 		control_state =
@@ -334,7 +334,7 @@ int walk(struct bpf_iter__tcp *ctx)
 	record.total_retrans = tp->total_retrans;
 	record.sndbuf = sk->sk_sndbuf;
 	record.snd_wnd = tp->snd_wnd;
-	/* After the FIN it is one less than zero. */
+	/* After the FIN the difference is -1. */
 	record.unsent = (s32)(tp->write_seq - tp->snd_nxt) > 0 ? tp->write_seq - tp->snd_nxt : 0;
 	if (tp->app_limited)
 		record.flags |= FLAG_APP_LIMITED;

@@ -24,8 +24,8 @@ enum control_state {
 	CONTROL_OURS,     /* it has ours by its program's choice, its route's or the sysctl's */
 	CONTROL_CHOSEN,   /* its program chose another */
 	CONTROL_LOCKED,   /* its route does */
-	CONTROL_OTHER,    /* not the default, and not its program's choice: by its route, or the
-			      default was another then */
+	CONTROL_OTHER,    /* not the default, and not its program's choice: by its route, or an
+			      earlier default */
 	CONTROL_REFUSED,  /* the kernel refused to migrate it */
 };
 
@@ -37,8 +37,8 @@ enum flag {
 	FLAG_RESTS = 16,           /* not reported again until something happens, or all are requested */
 };
 
-/* A flow, as the iterator writes it. Addresses are of IPv6 in network order, those of IPv4
- * mapped. */
+/* A flow, as the iterator writes it. Addresses are IPv6 addresses in network order; IPv4 addresses
+ * are mapped. */
 struct steer_record {
 	u64 cookie;
 	u64 netns_cookie;

@@ -1,5 +1,5 @@
-//! Congestion controls as in Linux before 5.7, when these counted ACKs. The laboratory uses them to
-//! make captures of senders with an older kernel.
+//! Congestion controls as in Linux before 5.7, when they counted ACKs instead of acknowledged
+//! segments. The lab uses them to capture senders with an older kernel.
 
 use crate::control::{ControlError, available, ends_with_link, jiffies};
 use crate::features::with_log;

@@ -1,5 +1,5 @@
-//! The bell with which the programs end a long wait of the reader: a BPF ring buffer of the kernel,
-//! the only thing that lets a program of any kind wake a process. Records do not pass through it.
+//! The bell with which the programs wake a waiting reader: a BPF ring buffer, the only facility
+//! with which every type of program can wake a process. Records do not pass through it.
 
 #![expect(unsafe_code, reason = "memory shared with the kernel")]
 

@@ -1,7 +1,7 @@
 //! Finds silent flows. No hook sees a connection on which nothing happens, so `sock_diag` lists all
 //! flows once when the observation begins and when the filter changes. It lists them again after
 //! records were lost: the close of a flow may have been among them, and so may the only record of
-//! an open one. Now and then it looks only for flows that have closed, because some kernels skip
+//! an open one. Periodically it looks only for flows that have closed, because some kernels skip
 //! runs of BPF programs without counting them (`crate::shielded`). This runs on its own thread:
 //! with many sockets and namespaces it takes longer than the ring buffers can wait.
 
@@ -35,14 +35,14 @@ pub(crate) struct HeldOpen {
     pub(crate) id: FlowId,
     /// Its network namespace, if that is known.
     pub(crate) netns: Option<u32>,
-    /// Whether its socket had no inode when it was last seen: nobody had accepted it.
+    /// Whether its socket had no inode when it was last seen: it was not accepted yet.
     pub(crate) lacks_inode: bool,
 }
 
 /// The result of a census.
 #[derive(Default)]
 pub(crate) struct Counted {
-    /// The number of its order.
+    /// The number of its request.
     pub(crate) number: u32,
     /// When the last flow was read, `CLOCK_MONOTONIC`, nanoseconds.
     pub(crate) mono_ns: u64,
@@ -58,12 +58,12 @@ pub(crate) struct Counted {
     pub(crate) took_ns: u64,
 }
 
-/// Lists all existing flows, once for each order.
+/// Lists all existing flows, once for each request.
 pub(crate) struct Census {
     worker: Worker<CensusRequest, Counted>,
-    /// The latest order.
+    /// The number of the latest request.
     number: u32,
-    /// The next order, once the worker is free.
+    /// The next request, which is sent when the worker is free.
     next: Option<CensusRequest>,
 }
 
@@ -76,7 +76,7 @@ impl Census {
         Ok(Census { worker, number: 0, next: None })
     }
 
-    /// Orders a new census; one in progress is discarded.
+    /// Requests a new census; one in progress is discarded.
     pub(crate) fn order(&mut self, filter: &Filter) {
         self.order_with(filter, Vec::new());
     }
@@ -106,12 +106,12 @@ impl Census {
         }
     }
 
-    /// Whether the latest order has not been answered yet.
+    /// Whether the latest request has not been answered yet.
     pub(crate) fn is_due(&self) -> bool {
         self.next.is_some() || !self.worker.is_free()
     }
 
-    /// The answer to the latest order, returned once.
+    /// The answer to the latest request, returned once.
     pub(crate) fn take(&mut self) -> Option<Counted> {
         let counted = self.worker.take();
         self.send();
@@ -136,7 +136,7 @@ pub(crate) fn hook() -> Hook {
         },
     };
     let provides =
-        "flows that are silent, at the start and at each change of filter; flows that are gone, now and then";
+        "silent flows, at the start and at each change of filter; periodically, flows that have closed";
     Hook { name: "sock_diag".into(), provides: provides.into(), state }
 }
 
@@ -183,7 +183,7 @@ fn count(order: &CensusRequest, given: &Cancellation) -> Counted {
 /// The existing sockets, as far as they were listed.
 struct ListedSockets {
     spaces: HashSet<u32>,
-    /// The inode numbers by cookie; 0 where nobody has accepted the connection.
+    /// The inode numbers by cookie; 0 if the connection is not accepted yet.
     inodes: HashMap<u64, u64>,
     all_looked_at: bool,
 }
@@ -200,7 +200,7 @@ impl ListedSockets {
         self.inodes.extend(sockets.iter().map(|socket| (socket.cookie, socket.inode)));
     }
 
-    /// The inode number of the flow's socket, if somebody has accepted the connection.
+    /// The inode number of the flow's socket, if the connection is accepted.
     fn inode(&self, id: FlowId) -> Option<u64> {
         self.inodes.get(&id.0).copied().filter(|inode| *inode != 0)
     }
@@ -224,7 +224,7 @@ fn spaces(filter: &Filter) -> Vec<netns::NetNamespace> {
     spaces
 }
 
-/// `surely`: every socket that existed all the time must be listed.
+/// `surely`: every socket that exists throughout the call must be listed.
 fn sockets_in(space: &netns::NetNamespace, surely: bool) -> Option<Vec<Socket>> {
     // The socket stays in the namespace where it was opened. Our own namespace needs no privilege
     // to enter.
@@ -239,8 +239,8 @@ fn sockets_in(space: &netns::NetNamespace, surely: bool) -> Option<Vec<Socket>> 
     }
     if surely {
         // The kernel returns a dump piece by piece. If a socket of the same hash chain closes
-        // between two pieces, the kernel silently skips another one. That hardly happens twice to
-        // the same socket.
+        // between two pieces, the kernel silently skips another one. It is unlikely to skip the
+        // same socket twice.
         diag.dump_of_flows(&mut sockets).ok()?;
     }
     // The list changed under the dump, so a socket may be in it twice.

@@ -9,13 +9,14 @@ use crate::features::with_log;
 use crate::skel::clock::{ClockSkel, ClockSkelBuilder};
 use libbpf_rs::ProgramInput;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use nix::sys::time::TimeValLike;
 use nix::time::{ClockId, clock_gettime};
 use std::fmt;
 use std::mem::MaybeUninit;
 
 fn read_ns(clock: ClockId) -> i64 {
     // Both clocks exist on every Linux; a failure would mean a broken libc.
-    clock_gettime(clock).map_or(0, |t| t.tv_sec() * 1_000_000_000 + t.tv_nsec())
+    clock_gettime(clock).map_or(0, |time| time.num_nanoseconds())
 }
 
 /// The process's own `CLOCK_MONOTONIC`, nanoseconds.

@@ -63,7 +63,7 @@ pub enum ControlError {
          CONFIG_DEBUG_INFO_BTF)"
     )]
     Kernel(String),
-    /// The kernel would stop at the first call of our programs.
+    /// The kernel would panic at the first call of our programs.
     #[error(
         "registering a congestion control: this kernel checks indirect calls (kCFI) but does not support BPF programs \
          with it: it would panic; this needs Linux 6.9 on x86_64, 6.18 on arm64"
@@ -81,7 +81,7 @@ pub enum ControlError {
     /// The kernel's table of bounds is full.
     #[error("writing a bound: the kernel map holds {0} flows and is full; release some first")]
     TableFull(usize),
-    /// The flows could not be iterated, or the programs for that could not be set up.
+    /// The steering could not be set up, or the flows could not be iterated.
     #[error("{0}")]
     Steering(String),
 }
@@ -151,7 +151,7 @@ impl CongestionControl {
         with_log("sizing the table of bounds", || open.maps.bounds.set_max_entries(capacity))?;
         let mut skel = with_log("loading the congestion control", || open.load())?;
         let link = with_log(&cubic.name, || skel.maps.yuzuri.attach_struct_ops()).map_err(|error| {
-            // Another process was faster since we checked.
+            // Another process may have registered the name since the check.
             if available().contains(&cubic.name) {
                 ControlError::Taken(cubic.name.clone())
             } else {

@@ -11,7 +11,7 @@ use yuzuri_trace::{
 /// The content of a flow record, without what user space adds.
 pub(crate) struct Identity {
     pub(crate) flow: Flow,
-    /// The filter asks for the owner, and the kernel does not know it.
+    /// The filter selects by owner, and the kernel does not know the owner.
     pub(crate) undecided: bool,
 }
 
@@ -106,7 +106,7 @@ pub(crate) fn event(record: &event_record, cpu: u16, frames: &[&str]) -> Event {
             } else {
                 (Kind::Sample, Reason::None)
             };
-            // A record of an ACK has no stack, as the ACK itself.
+            // A record of an ACK has no stack: its place is the tracepoint.
             let place = places::place(frames).unwrap_or_else(|| *PROBE);
             (kind, reason, place, state, before)
         }
@@ -170,8 +170,8 @@ fn snapshot(record: &event_record) -> Snapshot {
             max_window: record.max_window,
             prior_cwnd: record.prior_cwnd,
             pacing_wait_us: record.pacing_wait_us,
-            // The window's scale never changes, and the chronographs show nothing that marks do
-            // not: only TCP_INFO has them, so that a record costs no more.
+            // To keep records cheap, they omit the window scale, which never changes, and the
+            // chronographs, which show nothing that the marks do not; TCP_INFO has both.
             ..Sender::UNKNOWN
         },
     }

@@ -122,7 +122,7 @@ fn request(family: u8, states: u32, sequence: u32) -> [u8; HEADER + 56] {
     bytes[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
     bytes[6..8].copy_from_slice(&(NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());
     bytes[8..12].copy_from_slice(&sequence.to_ne_bytes());
-    // struct inet_diag_req_v2: family, protocol, extensions (bit n-1 asks for attribute n),
+    // struct inet_diag_req_v2: family, protocol, extensions (bit n-1 requests attribute n),
     // padding, states, id.
     bytes[16] = family;
     bytes[17] = libc::IPPROTO_TCP as u8;
@@ -216,7 +216,7 @@ fn socket_of(message: &[u8]) -> Option<Socket> {
     has_info.then_some(socket)
 }
 
-/// Of `tcpi_options`: both ends scale their windows.
+/// A bit of `tcpi_options`: both ends scale their windows (RFC 7323).
 const TCPI_OPT_WSCALE: u8 = 4;
 
 /// Reads `struct tcp_info`, which grows at its end: fields unknown to an older kernel stay 0.
@@ -244,7 +244,7 @@ pub(crate) fn tcp_info(info: &[u8], socket: &mut Socket) -> Option<()> {
     s.pacing_rate_bps = bits(long(104));
     s.bytes_acked = long(120);
     s.bytes_received = long(128);
-    s.notsent = word(144);
+    s.notsent = u32_at(info, 144).unwrap_or(u32::MAX);
     s.min_rtt_us = u32_at(info, 148).unwrap_or(u32::MAX);
     s.delivery_rate_bps = bits(long(160));
     s.snd_wnd = word(228);
@@ -309,6 +309,24 @@ mod tests {
             assert_eq!(scale == 0, scaling.trim() == "0", "{scale}");
             assert!(scale <= 14 && ours.snapshot.sender.has_chronographs());
         }
+    }
+
+    /// `tcpi_notsent_bytes` was added after `tcpi_segs_in`, at byte 144.
+    #[test]
+    fn values_that_a_kernel_does_not_have_are_unknown() {
+        let read = |length| {
+            let mut socket = socket_of(&[0; INET_DIAG_MSG]);
+            assert_eq!(socket, None, "without TCP_INFO");
+            let mut message = vec![0; INET_DIAG_MSG];
+            message.extend((4 + length as u16).to_ne_bytes());
+            message.extend(INET_DIAG_INFO.to_ne_bytes());
+            message.extend(vec![0; length]);
+            socket = socket_of(&message);
+            socket.unwrap().snapshot
+        };
+        let notsent = |length| read(length).known_notsent_bytes();
+        assert_eq!((notsent(144), notsent(148)), (None, Some(0)));
+        assert_eq!((read(148).min_rtt_us, read(152).min_rtt_us), (u32::MAX, 0));
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub fn examine() -> Vec<Finding> {
         Err(error) => {
             let advice = match error {
                 MonitorError::NotPermitted(_) if platform::is_android() => {
-                    "run it by `su` of the device's root manager: adb's own shell may not load BPF"
+                    "run it with `su` of the device's root manager: adb's own shell may not load BPF"
                 }
                 MonitorError::NotPermitted(_) => "run as root, or grant CAP_BPF, CAP_PERFMON and CAP_SYSLOG",
                 MonitorError::NoBtf => {
@@ -135,8 +135,8 @@ pub fn examine() -> Vec<Finding> {
     let advice = "nothing: the stacks of the tracepoints show the function";
     findings.push(finding("fentry", "not needed", functions.map_err(|why| (Fallback, why, advice))));
 
-    // Perf's list of supported probes: available without tracefs, and to everybody.
-    let probes = first_line("/sys/bus/event_source/devices/kprobe/type").map(|_| "there".to_owned());
+    // perf's list of supported probes, which is available without tracefs and without privilege.
+    let probes = first_line("/sys/bus/event_source/devices/kprobe/type").map(|_| "available".to_owned());
     let probes = probes
         .map_err(|_| (Fallback, "not in this kernel".to_owned(), "nothing: Yuzuri does not use kprobes"));
     findings.push(finding("kprobes", "not needed", probes));
@@ -190,7 +190,7 @@ fn guards() -> Vec<Finding> {
     let lockdown = platform::lockdown().map(|found| {
         let found = if found == "confidentiality" {
             let advice =
-                "boot with lockdown=integrity or without: confidentiality keeps BPF from reading the kernel";
+                "boot with lockdown=integrity or without: confidentiality prevents BPF from reading the kernel";
             Err((CheckResult::Missing, found, advice))
         } else {
             Ok(found)

@@ -62,7 +62,8 @@ struct Channel {
 /// Starts the helpers. From then on this process sends them its requests, so it can drop its
 /// privileges once the observation runs. `changes_user`: the process will also change its user.
 /// `share_socket`: the sharing daemon's socket for [`share_connection`]. Call it once, before other
-/// threads start. Without privilege nothing is started: a helper could do nothing better.
+/// threads start. Without privilege nothing is started: a helper could do no more than this
+/// process.
 ///
 /// # Errors
 /// If the system has no room for two processes.
@@ -307,8 +308,8 @@ pub(crate) fn diag(space: u32) -> Option<io::Result<Diag>> {
     Some(descriptor(&question)?.map(Diag::of))
 }
 
-/// A connection to the sharing daemon with its request completed: it asks for the status and cannot
-/// ask for anything else.
+/// A connection to the sharing daemon whose request is already complete: it requests the status and
+/// cannot request anything else.
 ///
 /// # Errors
 /// Why the daemon cannot be reached.

@@ -121,9 +121,9 @@ pub trait Watch: Send {
     fn read(&mut self, out: &mut Vec<Item>);
     /// How long to wait before the next [`Watch::read`].
     fn rest(&self) -> Duration;
-    /// Waits until the next [`Watch::read`] is due, where nobody needs the items sooner than after
-    /// `gather`. A source that notices what cannot wait that long may wait longer than
-    /// [`Watch::rest`].
+    /// Waits until the next [`Watch::read`] is due. The caller does not need the items before
+    /// `gather` has passed: a source that can be woken for urgent records may wait that long
+    /// instead of [`Watch::rest`].
     fn wait(&mut self, gather: Duration) {
         let _ = gather;
         std::thread::sleep(self.rest());

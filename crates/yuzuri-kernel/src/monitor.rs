@@ -36,7 +36,7 @@ use yuzuri_trace::{
 pub struct Options {
     /// The flows to watch.
     pub filter: Filter,
-    /// How many samples of each flow.
+    /// How often each flow is sampled.
     pub density: Density,
     /// Bytes of each CPU's ring buffer; rounded up to a power of two of records (160 bytes each).
     /// `None`: 4 MiB for up to 4 CPUs, 16 MiB shared among more, at least 512 KiB each.
@@ -83,7 +83,8 @@ pub struct TableSizes {
     pub stacks: u32,
 }
 
-/// Code paths to a change of state or a retransmission; there are some dozens.
+/// Capacity for call stacks: the code paths to a change of state or a retransmission are some
+/// dozens.
 const STACKS: u32 = 2048;
 
 /// The running kernel monitor. Dropping it detaches and removes everything that it loaded into the
@@ -101,11 +102,11 @@ pub struct Monitor {
     generation: u32,
     reader: Reader,
     census: Census,
-    /// Returned before the ring buffers were read up to its time.
+    /// A census result that waits until the ring buffers are read up to its time.
     counted: Option<Counted>,
     /// Records of flows that only the census found.
     sampled: u64,
-    /// Lost records at the time of the last census ordered because of losses.
+    /// Lost records at the time of the last census requested because of losses.
     swept_lost: u64,
     sweep_due_ns: u64,
     /// When the next census is due although no record was lost.
@@ -116,11 +117,11 @@ pub struct Monitor {
     pending: Vec<Item>,
 }
 
-/// How long the reader waits where it is needed soon, and no ring buffer is filling.
+/// How long the reader waits if it is needed soon and no ring buffer is filling.
 const REST: Duration = Duration::from_millis(10);
-/// The bell rings when a ring buffer has filled to one over this.
+/// The bell rings when a ring buffer is filled to `1 / BELL_PART`.
 const BELL_PART: u32 = 8;
-/// A ring buffer is filling that is fuller than this part; it rings the bell a little later.
+/// A ring buffer above this level is filling; it rings the bell at a slightly higher level.
 const FILLING: f64 = 0.1;
 const _: () = assert!(FILLING < 1.0 / BELL_PART as f64);
 const ACCOUNT_NS: u64 = 1_000_000_000;
@@ -173,7 +174,7 @@ impl Monitor {
         open.progs.on_state.set_autoload(features.tcp_cong_state_set);
         with_log("sizing the rings and tables", || {
             open.maps.slots.set_max_entries(slots_per_cpu * cpus as u32)?;
-            // Enlarging moves it.
+            // Enlarging the map moves its memory.
             open.maps.bss_controls_data = None;
             open.maps
                 .bss_controls
@@ -207,7 +208,7 @@ impl Monitor {
                 links.push(with_log(name, || program.attach())?);
                 HookState::Used
             } else {
-                let why = "this kernel has no such tracepoint (Linux 5.19 or later has)".to_owned();
+                let why = "this kernel has no such tracepoint (it needs Linux 5.19 or later)".to_owned();
                 HookState::Missing { why, instead: instead.to_owned() }
             };
             hooks.push(Hook { name: name.to_owned(), provides: provides.to_owned(), state });
@@ -278,12 +279,12 @@ impl Monitor {
         reader.release(until_ns == u64::MAX, read_stack, out);
     }
 
-    /// Arms the bell. False: a ring buffer may have filled beyond what rings it.
+    /// Arms the bell. False: a ring buffer may already be filled beyond the level that rings it.
     fn arm_bell(&mut self) -> bool {
         let Some(data) = self.skel.maps.data_data.as_deref_mut() else { return false };
         // SAFETY: an aligned u32 in our mapping of the programs' data, accessed atomically.
         unsafe { AtomicU32::from_ptr(&raw mut data.bell_armed) }.store(1, Ordering::SeqCst);
-        // Programs look at it after they have taken their slot.
+        // Programs check it after they have reserved their slot.
         self.rings.fullest() <= FILLING
     }
 
@@ -317,8 +318,8 @@ impl Monitor {
             let bytes: [u8; size_of::<abi::owner>()] =
                 unsafe { std::mem::transmute(abi::owner { pid: owner.pid, name }) };
             if self.skel.maps.owners.update(&id.0.to_ne_bytes(), &bytes, MapFlags::ANY).is_err() {
-                // No room, or no memory: the entries leave as their flows have events. Until then
-                // the programs count undecided flows.
+                // No room, or no memory: the entries are removed when their flows have events.
+                // Until then the programs count undecided flows.
                 break;
             }
             self.waiting_owners.pop_front();
@@ -331,7 +332,7 @@ impl Monitor {
         let owners = &self.skel.maps.owners;
         let keys: Vec<Vec<u8>> = owners.keys().collect();
         for key in keys {
-            // A program may have been faster.
+            // A program may have removed it already.
             let _ = owners.delete(&key);
         }
     }
@@ -421,7 +422,7 @@ impl Watch for Monitor {
     }
 
     fn wait(&mut self, gather: Duration) {
-        // What rang the bell is read like what comes without it: records settle, and more follow.
+        // After the bell, too, the reader waits briefly: records settle, and more follow.
         if gather <= REST || self.awaits_results() || self.bell.rang() || !self.arm_bell() {
             std::thread::sleep(self.rest());
         } else {
@@ -455,7 +456,7 @@ impl Watch for Monitor {
                 thinned: counters.thinned,
             });
         }
-        // Not for a single CPU: what the kernel counts for all of them together, the records of
+        // Counts that belong to no single CPU: the kernel's count for all CPUs, the records of
         // silent flows, and undecided flows.
         let nested: u64 = self.programs().iter().map(|p| p.recursion_misses).sum();
         let owner_unknown = self.rings.undecided() + SILENT_RECORDS * self.reader.owners_missing();

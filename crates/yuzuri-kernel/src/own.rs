@@ -43,7 +43,8 @@ fn read_socket(fd: BorrowedFd<'_>) -> io::Result<Socket> {
         local: address(getsockname(fd.as_raw_fd())?)?,
         remote: address(getpeername(fd.as_raw_fd())?)?,
         state: info.first().copied().unwrap_or_default(),
-        inode: nix::sys::stat::fstat(fd)?.st_ino,
+        #[allow(clippy::useless_conversion, reason = "it has 32 bits on 32-bit ARM")]
+        inode: u64::from(nix::sys::stat::fstat(fd)?.st_ino),
         cgroup: 0,
         control: String::from_utf8_lossy(&control[..length]).trim_end_matches('\0').to_owned(),
         ca_state: CaState::Open,

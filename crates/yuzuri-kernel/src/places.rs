@@ -1,4 +1,4 @@
-//! Kernel stacks: where in TCP an event happened, and so why.
+//! Kernel stacks: the TCP function in which an event happened, and the reason that follows from it.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -65,7 +65,7 @@ impl Symbols {
             };
             starts.push(start);
             if is_tcp(name) {
-                // The compiler's clones ("tcp_xmit_retransmit_queue.part.0") stand for the original
+                // The compiler's clones ("tcp_xmit_retransmit_queue.part.0") count as the original
                 // function.
                 functions.push((start, 0, name.split('.').next().unwrap_or(name).into()));
             }

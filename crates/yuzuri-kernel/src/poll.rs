@@ -1,5 +1,5 @@
-//! Observation without privilege: the kernel is polled by `sock_diag`, or through own sockets, and
-//! changes become records.
+//! Observation without privilege: polls the kernel through `sock_diag`, or this process's own
+//! sockets through `TCP_INFO`, and converts changes to records.
 
 use crate::diag::{Diag, Socket};
 use crate::own::OwnSockets;

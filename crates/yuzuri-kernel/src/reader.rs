@@ -16,11 +16,11 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 
 use yuzuri_trace::{Filter, Flow, FlowId, Item, Kind, Owner};
 
-/// Records held until the symbols are loaded, 8 MiB: a tenth of a second at the maximum rate of two
-/// CPUs.
+/// Records held until the symbols are loaded, about 10 MiB: a tenth of a second at the maximum rate
+/// of two CPUs.
 const MAX_HELD: usize = 64 * 1024;
 
-/// Whether a stack gives the record's place.
+/// Whether a stack determines the record's place.
 fn has_stack(record: &event_record) -> bool {
     matches!(record.kind, abi::RECORD_STATE | abi::RECORD_RETRANSMIT | abi::RECORD_NOTE)
         && record.stack != abi::NO_STACK
@@ -39,12 +39,12 @@ pub(crate) struct Reader {
     clock: KernelClock,
     /// Owners that the kernel's programs wait for.
     found_owners: Vec<(FlowId, Owner)>,
-    /// Only the owners in the filter.
+    /// Only the filter's terms for owners.
     by_owner: Filter,
     census: Awaited,
     /// Flows selected after their owner was found, and not seen by a hook since.
     unshown: HashSet<FlowId>,
-    /// When a census is to show them.
+    /// When a census that reports them is due.
     show_due_ns: u64,
     /// Silent flows whose owner was never found.
     owners_missing: u64,
@@ -216,8 +216,8 @@ impl Reader {
         if identity.undecided {
             match flow.owner {
                 Some(owner) => self.found_owners.push((flow.id, owner)),
-                // A connection that nobody has accepted yet is announced again with its first
-                // segment afterwards; if there is none, a census reports its inode.
+                // A connection that is not accepted yet is announced again with its first segment
+                // after `accept()`; if there is none, a census reports its inode.
                 None => drop(self.undecided.insert(flow.id, Undecided { flow, is_unrecorded: false })),
             }
             return;
@@ -316,7 +316,7 @@ mod tests {
         go.send(()).unwrap();
         tend_until(&mut reader, &mut out, |_, out| (1..=1000).all(|n| named(out, n)));
         assert!(begun.load(Ordering::SeqCst) <= 2);
-        // Dropped during a search, it ends, too.
+        // Dropping the reader during a search ends the search.
         reader.take(0, &identity(1001), no_stack, &mut out);
         reader.search_owners(u64::MAX, &mut out);
         drop(reader);

@@ -74,7 +74,8 @@ pub(crate) struct Rings {
 // SAFETY: plain shared memory, valid from any thread; its owner is its only user in this process.
 unsafe impl Send for Mapping {}
 
-/// The number of rings: each CPU's number is the index of its own. `None`: the kernel does not say.
+/// The number of rings: each CPU's number is the index of its own. `None`: the kernel does not
+/// report it.
 pub(crate) fn count() -> Option<usize> {
     rings_for(&std::fs::read_to_string("/sys/devices/system/cpu/possible").ok()?)
 }

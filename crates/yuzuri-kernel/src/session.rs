@@ -1,4 +1,4 @@
-//! Describes this machine.
+//! Describes an observation on this machine.
 
 use crate::clock;
 use yuzuri_trace::{Density, Filter, Hook, Session, Source};

@@ -1,10 +1,10 @@
 //! Processes that the kernel shields even from root.
 //!
 //! Some hardened guests shield a process, often their own agent or init, from everybody: even root
-//! with every capability cannot read `/proc/PID/exe`. A Linux 6.18 built that way was seen to run
-//! none of the attached BPF tracing programs next to `tcp:tcp_probe` in tracefs for packets whose
-//! softirq interrupts a thread of such a process, without counting a miss. A program cannot count
-//! runs that do not happen, so such processes are detected and reported.
+//! with every capability cannot read `/proc/PID/exe`. One such kernel (Linux 6.18) runs no attached
+//! BPF tracing program for packets whose softirq interrupts a thread of such a process, and counts
+//! no miss, although `tcp:tcp_probe` in tracefs reports these packets. A program cannot count runs
+//! that do not happen, so such processes are detected and reported.
 
 use std::fs;
 use std::io::ErrorKind;

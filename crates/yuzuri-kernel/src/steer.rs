@@ -116,7 +116,7 @@ pub struct LeaveResult {
     pub stay: Vec<(FlowId, i32)>,
 }
 
-/// Our control on a network namespace's flows.
+/// A running steering: our congestion control on the flows of a network namespace.
 ///
 /// Dropping it leaves as [`Steering::leave`] does. If its process is killed, the flows stay under
 /// our congestion control, as plain CUBIC once their bounds expire, and the control ends with the
@@ -154,7 +154,7 @@ impl Steering {
     ///
     /// # Errors
     /// As [`CongestionControl::register`]; also if the scope has too many prefixes, the initial
-    /// window is out of range, there are too many flows migrated before, or the kernel has no BPF
+    /// window is out of range, `migrated_before` has too many flows, or the kernel has no BPF
     /// iterators for TCP that may set socket options (before 5.15).
     pub fn start(options: &SteerOptions) -> Result<Steering, ControlError> {
         let scope = options.scope.words()?;
@@ -218,7 +218,7 @@ impl Steering {
             Ok(link) => (Some(link), NewFlows::AtOnce),
             Err(why) => (None, NewFlows::AtNextWalk(why)),
         };
-        // For the root control group: flows of other groups are not signalled before a walk.
+        // If the control group is not the root, flows of other groups are not signalled.
         let reports_new_flows = new_flows.is_some() && options.cgroup.is_none();
         Ok(Steering {
             new_flows,
@@ -249,20 +249,20 @@ impl Steering {
     }
 
     /// Walks through the flows in scope that can send payload or have some in flight, and migrates
-    /// those that are free, if migration is enabled. Afterwards `out` holds the flows in order of
-    /// their cookies, without those that rest ([`SteerOptions::rests_after`]). The namespace is
-    /// that of the start, whichever thread calls.
+    /// those for which nobody chose a congestion control, if migration is enabled. Afterwards `out`
+    /// holds the flows in order of their cookies, without those that rest
+    /// ([`SteerOptions::rests_after`]). The namespace is that of the start, whichever thread calls.
     ///
     /// The cost of a walk grows with the host's number of sockets. If every flow rests under our
-    /// control, none has begun to send and none was opened since, there is nothing to report, and
-    /// at most [`Steering::MAX_NOT_WALKED`] consecutive walks are skipped: only the end of a flow
-    /// is noticed later because of that. See [`Steering::walked`].
+    /// control, none has begun to send and none was opened since, there is nothing to report: the
+    /// walk is skipped, at most [`Steering::MAX_NOT_WALKED`] times in a row. The only effect is
+    /// that the end of a flow is noticed later. See [`Steering::walked`].
     ///
     /// # Errors
     /// The kernel's error.
     pub fn observe(&mut self, out: &mut Vec<FlowState>) -> Result<(), ControlError> {
         out.clear();
-        // Read before the walk: activity during it may be missed by it, and is for the next one.
+        // Read before the walk: the walk may miss activity during it, which the next one reports.
         let begun = self.take_signs();
         let is_known = self.all_rest && !begun && !self.reports_all;
         if is_known && self.not_walked < Self::MAX_NOT_WALKED {
@@ -277,7 +277,7 @@ impl Steering {
         self.read()?;
         self.reported_all = std::mem::take(&mut self.reports_all);
         out.extend(self.buffer.as_chunks::<RECORD>().0.iter().map(FlowState::of));
-        // After a walk with far more flows than usual.
+        // Frees memory after a walk with far more flows than usual.
         self.buffer.shrink_to(self.buffer.len() * 2);
         // When its buffer is full, the kernel continues from a position in its table; before 6.17 a
         // flow may then be reported twice.
@@ -434,7 +434,7 @@ impl Steering {
 impl Drop for Steering {
     fn drop(&mut self) {
         if !self.is_over {
-            // There is nobody left to report to.
+            // Drop cannot return the result.
             let _ = self.give_back();
         }
     }

@@ -1,5 +1,5 @@
-//! A reader that nobody waits for sleeps long, and the programs wake it where that would cost
-//! records or owners.
+//! A reader that nobody waits for sleeps long; the programs wake it before records or owners are
+//! lost.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
@@ -14,7 +14,7 @@ use yuzuri_trace::Density;
 /// Longer than any test may take.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Reads until the monitor has nothing left to find out, and so waits as long as it is told.
+/// Reads until the monitor awaits no more results, and so waits as long as requested.
 fn settle(watched: &mut Watched) {
     const WAIT: Duration = Duration::from_millis(50);
     let waits = eventually(|| {
@@ -57,7 +57,7 @@ fn a_ring_that_fills_ends_the_wait_before_it_is_full() {
     let pair = Pair::new(&net, Side::A, net.v4(Side::B), "cubic");
     settle(&mut watched);
     let waits = waited(&mut watched, || {
-        // Each exchange gives a record or two; the kernel may skip some.
+        // Each exchange causes one or two records; the kernel may skip some.
         for _ in 0..600 {
             pair.exchange();
         }

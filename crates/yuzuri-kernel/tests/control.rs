@@ -37,6 +37,22 @@ fn a_control_is_there_while_it_lives_and_its_name_is_its_own() {
     assert!(!available().contains(&cubic.name), "{:?}", available());
 }
 
+/// The longest name that the kernel accepts (`TCP_CA_NAME_MAX` with its NUL) appears whole.
+#[test]
+fn a_flow_has_the_whole_name_of_its_congestion_control() {
+    let test = "a_flow_has_the_whole_name_of_its_congestion_control";
+    let Some(net) = Net::or_skip(test) else { return };
+    let cubic = CubicParams { name: format!("{:_<15}", name("whole")), ..CubicParams::default() };
+    let Some(_control) = register(test, cubic.clone()) else { return };
+    let watched = Watched::of(&net, Side::A, Density::EveryAck);
+    let pair = Pair::new(&net, Side::A, net.v6(Side::B), &cubic.name);
+    pair.send(1);
+    let near = pair.near_addr();
+    let seen = watched.finish();
+    let flow = seen.flows().into_iter().rfind(|flow| flow.local == near).unwrap();
+    assert_eq!(flow.congestion_control, cubic.name);
+}
+
 /// Sends data, and returns the sender's events and how many program runs the kernel skipped.
 /// Skipped runs of the control take their result from the kernel's stack (docs/control.md).
 fn sent(net: &Net, control: &str, bytes: usize) -> (Vec<Event>, u64) {

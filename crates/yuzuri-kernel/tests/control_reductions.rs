@@ -1,5 +1,5 @@
-//! When a flow under the control is reduced, when it is spared, and when a lower bound no longer
-//! applies.
+//! When the window of a flow under the control is reduced, when it is spared, and when a lower
+//! bound no longer applies.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
@@ -195,7 +195,7 @@ fn a_lower_bound_does_not_hold_under_persistent_loss() {
         let (events, _) = flow.finish();
         let windows: Vec<u32> =
             entries(&events, &[CaState::Recovery]).iter().map(|(cwnd, _)| *cwnd).collect();
-        // The first ones precede the rule, and in one more the window comes down.
+        // The rule does not apply to the first ones, and during one more the window shrinks.
         let later = &windows[4..];
         assert!(later.len() >= 3, "{windows:?}");
         let at_bound = later.iter().filter(|cwnd| **cwnd >= LOWER).count();

@@ -1,4 +1,4 @@
-//! A flow from its opening to its close, for few and many flows; and what two densities show of it.
+//! A flow from its opening to its close, for few and many flows and for two densities.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
@@ -64,8 +64,8 @@ fn a_transfer_is_seen_from_open_to_close_at_both_ends() {
     }
 }
 
-/// A socket that is reset has given its port back before the hook runs. Its identity, which is
-/// announced again there because nothing had happened on it before, still has the port, and a
+/// The kernel releases the port of a reset socket before the hook runs. The flow's identity, which
+/// is announced only then because nothing had happened on it before, still has the port, and a
 /// filter for that port still selects it.
 #[test]
 fn a_reset_is_seen_by_the_local_port_although_the_socket_has_given_it_back() {

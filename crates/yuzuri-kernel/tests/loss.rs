@@ -99,8 +99,7 @@ fn kernel_ports(net: &Net, side: Side) -> Vec<(u16, u16)> {
 }
 
 /// A thousand short connections through a ring buffer of 16 records that is read too rarely: most
-/// closes are lost, and yet no flow stays open that the kernel does not have, and none of the
-/// kernel's is missing.
+/// closes are lost, but the flows reported as open are exactly those that the kernel has.
 #[test]
 fn after_losses_the_open_flows_are_those_that_the_kernel_has() {
     let Some(net) = Net::or_skip("after_losses_the_open_flows") else { return };

@@ -1,4 +1,4 @@
-//! A program with 20,000 flows: each of them is shown, or counted if it cannot be.
+//! A program with 20,000 flows: each of them is reported, or counted if it cannot be.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
@@ -76,7 +76,8 @@ impl Holder {
 }
 
 impl Load {
-    /// Four of them: one process may not have that many files open, not even root everywhere.
+    /// Four processes: the limit of open files may be too low for one, on some machines even for
+    /// root.
     fn start(test: &str, net: &Net, flows: usize) -> Option<Load> {
         const PROCESSES: usize = 4;
         let files = (flows / PROCESSES) as u64 + OTHER_FILES;

@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::options::{SendMemory, send_memory};
 use common::tcp_info::{self, differences};
 use common::{Pair, events, flow_id, flows};
 use std::process::Command;
@@ -48,6 +49,47 @@ fn samples_equal_tcp_info() {
     assert_eq!(events.len() as u64, account.kept());
     assert!(events.iter().all(|e| e.marks.contains(Marks::SAMPLED)));
     assert!(events.iter().all(|e| e.place.name() == "sock_diag"));
+}
+
+/// The memory of a polled sender is that of `SO_MEMINFO`, idle and with a device that keeps
+/// segments.
+#[test]
+fn polled_memory_equals_so_meminfo() {
+    const TRIES: usize = 50;
+    let Some(net) = Net::or_skip("polled_memory_equals_so_meminfo") else { return };
+    let filter: Filter = format!("netns:{}", net.name(Side::A)).parse().unwrap();
+    let mut poller = Poller::start(&filter, Density::default(), "the test wants it").unwrap();
+    let pair = Pair::new(&net, Side::A, net.v4(Side::B), "cubic");
+    pair.exchange();
+    let mut items = Vec::new();
+    // What a poll and SO_MEMINFO show at one moment: before and after the poll, it is the same.
+    let mut compared = |is_wanted: fn(&SendMemory) -> bool| {
+        (0..TRIES).find_map(|_| {
+            // A socket in which nothing changed has no new record.
+            pair.ping();
+            let memory = send_memory(&pair.near);
+            let received = tcp_info::read(&pair.near).tcpi_bytes_received;
+            let mut polled = None;
+            assert!(eventually(|| {
+                items.clear();
+                poller.read(&mut items);
+                let events = events(&items);
+                polled = events.into_iter().rfind(|e| e.snapshot.bytes_received == received).copied();
+                polled.is_some()
+            }));
+            (is_wanted(&memory) && send_memory(&pair.near) == memory).then_some((memory, polled?))
+        })
+    };
+    let idle = compared(|memory| memory.queued == 0);
+    common::fill_slow_device(&net, &pair);
+    let held = compared(|memory| memory.alloc > 1000);
+    for (memory, polled) in [idle, held].map(|compared| compared.expect("the socket never rested")) {
+        let s = polled.snapshot;
+        let polled =
+            SendMemory { alloc: s.sender.wmem_alloc, buffer: s.sender.sndbuf, queued: s.wmem_queued };
+        assert_eq!(polled, memory);
+    }
+    Box::new(poller).finish(&mut items);
 }
 
 const MARKER: &str = "YUZURI_TEST_AS_NOBODY";

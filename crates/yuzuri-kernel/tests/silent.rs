@@ -1,4 +1,4 @@
-//! Silent flows: no hook sees them, and yet they are shown.
+//! Silent flows: no hook sees them, but the monitor reports them.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;

@@ -1,5 +1,5 @@
-//! Steering on real flows: migrated and migrated back, left alone where somebody chose a congestion
-//! control, and reported exactly.
+//! Steering on real flows: migrated and migrated back, left unchanged if somebody chose their
+//! congestion control, and reported exactly.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;

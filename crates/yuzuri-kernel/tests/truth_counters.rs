@@ -1,5 +1,6 @@
-//! The monitor's events compared with the kernel's own counters (`nstat`): each kind of trouble
-//! provoked by the fate of single packets, and all of them together on a path with random loss.
+//! The monitor's events compared with the kernel's own counters (`nstat`): first each kind of
+//! event, caused by dropping or delaying single packets, then all of them together on a path with
+//! random loss.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
@@ -100,7 +101,7 @@ fn check(events: &[&Event], counters: &Counters) -> Result<(), String> {
     Err(differences.join("\n"))
 }
 
-/// A relayed connection in trouble.
+/// A connection through a relay that drops and delays its packets.
 struct LossyRelay {
     relay: Relay,
     pair: Pair,

@@ -1,5 +1,5 @@
-//! What records say of a sender's memory in the device and of its pacing, compared with other
-//! sources: `SO_MEMINFO` of the same socket, and `SO_MAX_PACING_RATE` with the length of a segment.
+//! A sender's memory held by the device and its pacing, as recorded, compared with other sources:
+//! `SO_MEMINFO` of the same socket, and `SO_MAX_PACING_RATE` with the length of a segment.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
@@ -9,7 +9,7 @@ use common::{Pair, Watched, events, flow_id, read_exactly, tcp_info};
 use std::io::Write;
 use std::time::Duration;
 use yuzuri_kernel::clock::mono_ns;
-use yuzuri_testnet::{Net, Side, eventually, set_max_pacing_rate};
+use yuzuri_testnet::{Net, Side, set_max_pacing_rate};
 use yuzuri_trace::{Density, Event, Kind};
 
 /// `TCP_DELACK_MAX`: how long the kernel may delay an acknowledgement.
@@ -41,12 +41,7 @@ fn memory_held_by_the_device_equals_so_meminfo() {
     let idle = samples_since(&mut watched, &pair, before_ns);
     assert_eq!((idle[0].snapshot.sender.wmem_alloc, send_memory(&pair.near).alloc), (0, 0));
 
-    // The bucket lets 10 kB pass at once, and then a full segment each 0.75 s.
-    net.shape_kbit(Side::A, 16, 100_000).unwrap();
-    pair.near.set_nonblocking(true).unwrap();
-    while (&pair.near).write(&[7; 64 * 1024]).is_ok() {}
-    pair.near.set_nonblocking(false).unwrap();
-    assert!(eventually(|| send_memory(&pair.near).alloc > 1000), "{:?}", send_memory(&pair.near));
+    common::fill_slow_device(&net, &pair);
     let compared = (0..TRIES).find_map(|_| {
         let before_ns = mono_ns();
         let before = send_memory(&pair.near);

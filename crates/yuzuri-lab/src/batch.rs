@@ -178,10 +178,7 @@ impl OutLock {
 }
 
 /// Executes the runs, `jobs` in parallel. The folder of a run appears only when the run has
-/// finished.
-///
-/// # Errors
-/// None of a single run: the outcome contains those.
+/// finished. The outcome contains the errors of the runs.
 pub fn execute(
     planned: &[Planned],
     executor: &dyn Executor,

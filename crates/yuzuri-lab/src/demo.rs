@@ -74,8 +74,8 @@ pub fn check() -> Result<(), LabError> {
     std::thread::spawn(trial).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Removes every congestion control setting from a scenario, so that its second half can share.
-/// Each half takes `half_s` seconds; if `endless` is set, the second half has no end.
+/// The scenario of a demonstration: sharing starts after `half_s` seconds. Each half takes `half_s`
+/// seconds; if `endless` is set, it ends after `MAX_DURATION_S` instead.
 pub fn scenario(base: &Scenario, half_s: f64, endless: bool) -> Scenario {
     let mut scenario = base.clone();
     let mut share = scenario.share.unwrap_or_default();
@@ -192,7 +192,7 @@ impl fmt::Display for Comparison {
         };
         writeln!(f, "{:width$}{}", "Jain's index", both_phases(&index).trim_end())?;
         if self.sharing.is_none() {
-            writeln!(f, "It was stopped before sharing took effect.")?;
+            writeln!(f, "The run was stopped before sharing took effect.")?;
         }
         for note in &self.notes {
             writeln!(f, "Note: {note}")?;

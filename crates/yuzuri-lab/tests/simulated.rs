@@ -4,12 +4,17 @@
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use yuzuri_lab::run::{Clock, RunRecord};
+use yuzuri_limits::{Limit, LimitTimes};
 use yuzuri_scenario::Document;
 use yuzuri_sim::{NoSteer, run, simulated};
+use yuzuri_trace::recording::Reader;
+use yuzuri_trace::{FlowId, Item};
+use yuzuri_view::limited::FlowLimits;
 
 /// A scenario of the repository.
 fn scenario(name: &str) -> PathBuf {
@@ -96,6 +101,37 @@ fn a_seed_repeats_the_folder() {
     assert_ne!(repeated(&other).terminals, repeated(&records[0]).terminals);
 }
 
+/// The parts of the time of all senders of a run, by what limited them.
+fn limits_of(recording: &Path) -> LimitTimes {
+    let mut flows: HashMap<FlowId, FlowLimits> = HashMap::new();
+    for item in Reader::open(recording).unwrap().items() {
+        match item.unwrap() {
+            Item::Flow(flow) => {
+                flows.entry(flow.id).or_default().controlled_by(&flow.congestion_control);
+            }
+            Item::Event(event) => flows.entry(event.flow).or_default().add(&event, |_| {}),
+            _ => {}
+        }
+    }
+    let mut times = LimitTimes::default();
+    for flow in flows.values() {
+        Limit::ALL.into_iter().for_each(|limit| times.add(limit, flow.times().time_us(limit)));
+    }
+    times
+}
+
+/// Uploads without end: plain CUBIC fills the path, and sharing keeps the windows at their bounds.
+fn limits_are_those_of_the_scenario(out: &Path) {
+    let [cubic, shared] =
+        ["cubic", "yuzuri"].map(|point| limits_of(&out.join(point).join("seed-1/recording.arrows")));
+    for times in [&cubic, &shared] {
+        assert_eq!(times.share(Limit::Application), 0.0, "{times:?}");
+        assert_eq!(times.share(Limit::Unknown), 0.0, "{times:?}");
+    }
+    assert!(cubic.share(Limit::Path) > 0.5 && cubic.share(Limit::Sharing) == 0.0, "{cubic:?}");
+    assert!(shared.share(Limit::Sharing) > 0.5 && shared.share(Limit::SlowStart) < 0.2, "{shared:?}");
+}
+
 #[test]
 fn simulated_runs_give_reports_and_tables_and_are_not_repeated() {
     let out = tempfile::tempdir().unwrap();
@@ -107,7 +143,8 @@ fn simulated_runs_give_reports_and_tables_and_are_not_repeated() {
     assert!(output.contains("report.html"), "{output}");
     let page = std::fs::read_to_string(out.path().join("report.html")).unwrap();
     assert!(page.contains("simulated TCP (no kernel)") && page.contains("Window, throughput and state"));
-    assert!(!page.contains("What limited the senders"), "the records lack unsent data");
+    assert!(page.contains("What limited the senders"));
+    limits_are_those_of_the_scenario(out.path());
     let table = succeeds(&lab(&["table"], &[out.path()]));
     assert!(table.contains("yuzuri-latency") && table.contains("cubic"), "{table}");
 

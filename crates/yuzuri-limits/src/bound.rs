@@ -32,8 +32,8 @@ impl ConstantWindow {
     }
 }
 
-/// The uncertainty of the window: if the algorithm is unknown, only the flight is seen, which
-/// varies by a segment or two.
+/// The uncertainty of the window: if the algorithm is unknown, only the data in flight is seen,
+/// which varies by a segment or two.
 fn blur(now: &Observation, cwnd_segments: u32) -> u32 {
     if now.cca.is_none() { 1 + cwnd_segments / 50 } else { 0 }
 }

@@ -93,8 +93,8 @@ impl SendBuffer {
         let rtt_us = u64::from(now.srtt_us?) + 4 * u64::from(now.rttvar_us);
         let long = self.observations > OBSERVATIONS
             && now.time_us.saturating_sub(self.since_us) > ROUND_TRIPS * rtt_us;
-        // A single full buffer does not show how often it is full. Of one that was full more often,
-        // polls in step with the round trip may see nothing but the time in between.
+        // A single observation of a full buffer does not show how often it is full. If it was full
+        // more often, polls in step with the round trip may see only the time in between.
         let fills = match self.full {
             0 | 1 => Some(false),
             full => may_go_on(full, self.until_full, self.since_full).then_some(true),

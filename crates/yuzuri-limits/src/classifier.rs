@@ -1,4 +1,4 @@
-//! Divides a sender's time into stretches, each with the one limit that limited the sender.
+//! Divides a sender's time into intervals, each with the one limit that applied.
 
 use crate::bound::{Bound, BoundPresence};
 use crate::buffer::{SendBuffer, wakes_writer_below};
@@ -9,7 +9,7 @@ use crate::reader::Reader;
 use crate::{Limit, Moment, Observation, Reduction};
 use yuzuri_cca::{CaState, CcaKind};
 
-/// A stretch of a sender's time.
+/// An interval of a sender's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitInterval {
     /// When it began, microseconds.
@@ -27,10 +27,10 @@ const TSO_WIN_DIVISOR: u64 = 3;
 /// The largest segment that TCP passes to a device (`GSO_LEGACY_MAX_SIZE`), bytes.
 const MAX_TSO_BYTES: u64 = 65_536;
 /// After it opens without an ACK, a window is advertised only once it has doubled
-/// (`tcp_cleanup_rbuf`): half of it had not been read. A receiver that reads immediately never gets
-/// there. One that did counts as slow for this many round trips.
+/// (`tcp_cleanup_rbuf`): half of it had not been read. This never happens if the receiver reads
+/// immediately. A receiver with such a window counts as slow for this many round trips.
 const OPENED_ROUND_TRIPS: u64 = 16;
-/// A window is still the same if at most this part of it is missing.
+/// A window counts as the same if at most `1 / SAME_WINDOW` of it is missing.
 const SAME_WINDOW: u64 = 8;
 /// Segments that an acknowledgement covers (RFC 5681 section 4.2).
 const ACKNOWLEDGED_SEGMENTS: u64 = 2;
@@ -42,7 +42,7 @@ const TIMERS_US: u64 = 1_000_000;
 
 /// Determines, observation by observation, what limits one sender.
 ///
-/// The stretches always cover the time from the first to the last observation exactly.
+/// The intervals always cover the time from the first to the last observation exactly.
 #[derive(Clone, Debug, Default)]
 pub struct Classifier {
     last: Option<Previous>,
@@ -68,7 +68,7 @@ pub struct Classifier {
 }
 
 impl Classifier {
-    /// What limited the sender in the last stretch.
+    /// What limited the sender in the last interval.
     pub fn limit(&self) -> Limit {
         self.limit.unwrap_or(Limit::Unknown)
     }
@@ -79,7 +79,7 @@ impl Classifier {
     }
 
     /// Processes the next observation, and passes the time since the previous one to `interval`, as
-    /// one stretch or two.
+    /// one interval or two.
     pub fn observe(&mut self, now: &Observation, mut interval: impl FnMut(LimitInterval)) {
         self.largest_window_bytes = (self.largest_window_bytes)
             .max(now.receive_window_bytes.unwrap_or(0))
@@ -268,7 +268,7 @@ impl Classifier {
             return Limit::OwnDevice;
         }
         if queue {
-            // Regardless of what holds the window, a larger one would carry no more.
+            // Regardless of what limits the window, a larger one would carry no more.
             return Limit::Path;
         }
         // An observer without the kernel's minimum RTT must know that the path has room.

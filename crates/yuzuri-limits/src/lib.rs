@@ -1,4 +1,4 @@
-//! Determines what limits a TCP sender: exactly one [`Limit`] for each stretch of its time.
+//! Determines what limits a TCP sender: exactly one [`Limit`] for each interval of its time.
 //!
 //! This crate does no I/O and has no clock. Its callers pass in their observations: the kernel's
 //! own values (at every ACK, or polled), or packets captured at the sender or at the receiver. The

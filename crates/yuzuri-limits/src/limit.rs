@@ -22,8 +22,8 @@ pub enum Limit {
     Receiver,
     /// The congestion window is full, in slow start (cwnd below ssthresh, RFC 5681).
     SlowStart,
-    /// The congestion window is full and grows (congestion avoidance before any loss that still
-    /// counts).
+    /// The congestion window is full and grows in congestion avoidance, and no earlier loss limits
+    /// it.
     CongestionAvoidance,
     /// The congestion window is full, and smaller than before the last loss reduced it.
     Loss,
@@ -91,8 +91,8 @@ impl Limit {
         }
     }
 
-    /// Whether something else than the path and the congestion window kept the sender from sending:
-    /// then its flight is no evidence for its congestion control algorithm.
+    /// Whether something other than the path and the congestion window kept the sender from
+    /// sending: then its data in flight is no evidence of its congestion control algorithm.
     pub const fn is_elsewhere(self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! Whether a loss still holds the window: the cause of its reduction, and how often that occurs.
+//! Whether a loss still limits the window: the cause of its reduction, and how often that occurs.
 
 use crate::previous::Previous;
 use crate::{Observation, Reduction};
@@ -7,7 +7,7 @@ use crate::{Observation, Reduction};
 /// this probability at the previous loss rate, losses no longer limit the window.
 const UNLIKELY: f64 = 0.01;
 
-/// Whether a reduction holds the window.
+/// Whether a reduction limits the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LimitedByReduction {
     Yes,
@@ -34,7 +34,7 @@ pub(crate) struct Losses {
     /// The cause of the last reduction.
     by: Option<Reduction>,
     /// The largest window that was reduced and has not grown back since, segments: a further loss
-    /// on the way back does not end what the first one does.
+    /// during that growth does not end the effect of the first one.
     from_segments: u32,
     /// Bytes sent at the first observation, and at the latest reduction.
     first_bytes: u64,
@@ -111,7 +111,7 @@ impl Losses {
         }
     }
 
-    /// Whether a reduction holds the window.
+    /// Whether a reduction limits the window.
     pub(crate) fn limited_by_reduction(&self, seen: &Observation) -> LimitedByReduction {
         let knows_of_none = self.count == 0 && self.past.is_none();
         let goes_on = if knows_of_none { Some(false) } else { self.go_on(seen) };
@@ -125,15 +125,15 @@ impl Losses {
 }
 
 /// Whether losses that came later, `count` of them within the `bytes` after the first, already came
-/// `before` bytes ahead of it: losses at a steady rate have no direction, so it is the same
-/// question asked backwards. Only a whole recording or capture answers it.
+/// `before` bytes ahead of it: losses at a steady rate have no direction in time, so the same test
+/// applies backwards. It needs a whole recording or capture.
 pub fn came_before(count: u64, bytes: u64, before: u64) -> bool {
     count > 0 && may_go_on(count, bytes, before)
 }
 
 /// Whether `count` losses (or other memoryless events) within `bytes` sent may continue. Their rate
 /// is known only from them, so the probability that the next loss is further away than `since` is
-/// (bytes / (bytes + since))^count. For many losses it is e^-distances.
+/// (bytes / (bytes + since))^count. For many losses it approaches exp(-since / distance).
 pub(crate) fn may_go_on(count: u64, bytes: u64, since: u64) -> bool {
     let (bytes, since) = (bytes as f64, since as f64);
     since == 0.0 || count as f64 * (bytes / (bytes + since)).ln() >= UNLIKELY.ln()

@@ -80,9 +80,10 @@ pub struct Observation {
     pub reads_at_once: Option<bool>,
     /// Acknowledgements may come late: they wait for the receiver's program, or in a queue.
     pub answers_late: Option<bool>,
-    /// The RTT grows with the flight: the path carries no more, whatever its minimum RTT may be.
+    /// The RTT grows with the data in flight: the path carries no more, whatever its minimum RTT
+    /// is.
     pub path_is_full: Option<bool>,
-    /// Losses came later, at a rate at which they already came at this time: see
+    /// Losses came later, at a rate at which they already occurred at this time: see
     /// [`came_before`](crate::came_before).
     pub losses_later: Option<bool>,
     /// Congestion window before the last reduction, segments, 0 before the first (`prior_cwnd`).

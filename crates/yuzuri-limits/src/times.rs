@@ -9,7 +9,7 @@ pub struct LimitTimes {
 }
 
 impl LimitTimes {
-    /// Adds a stretch of `time_us` microseconds in which `limit` limited the sender.
+    /// Adds an interval of `time_us` microseconds in which `limit` limited the sender.
     pub fn add(&mut self, limit: Limit, time_us: u64) {
         let sum = &mut self.time_us[limit as usize];
         *sum = sum.saturating_add(time_us);

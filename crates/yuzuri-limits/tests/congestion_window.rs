@@ -149,7 +149,7 @@ fn an_observer_without_the_algorithm_must_see_window_growth_and_a_free_path() {
     );
 }
 
-/// Losses at a steady rate have no direction: what came later came before, too.
+/// Losses at a steady rate have no direction in time: if they come later, they came before, too.
 #[test]
 fn losses_that_came_later_hold_the_window_of_a_flow_seen_from_its_middle() {
     let seen = |begins, losses_later| {

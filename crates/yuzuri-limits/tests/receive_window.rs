@@ -59,7 +59,7 @@ fn a_full_receivers_window_with_late_acks_is_the_path_only_if_it_was_never_large
         classified(&observations).0
     };
     assert_eq!(after_larger(0).share(Limit::Unknown), 1.0);
-    // Behind the path's queue no data would wait to be read.
+    // If the queue were on the path, no data would wait to be read.
     assert_eq!(after_larger(1 << 20).share(Limit::SlowReader), 1.0);
 }
 

@@ -12,7 +12,7 @@ pub const GRID: RGBColor = RGBColor(225, 225, 225);
 /// Font family of all text.
 pub const FONT: &str = "sans-serif";
 
-/// A round number that is at least `value`, for the end of an axis.
+/// A round number at least 2 % above `value`, for the end of an axis.
 pub fn ceiling(value: f64) -> f64 {
     if value <= 0.0 || !value.is_finite() {
         return 1.0;

@@ -1,4 +1,4 @@
-//! Shared by the pictures of all reports: SVG, axes, and the lane of a sender's limits.
+//! Parts shared by the charts of all reports: SVG, axes, and the lane of a sender's limits.
 //!
 //! ```
 //! use plotters::prelude::*;

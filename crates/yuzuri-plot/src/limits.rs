@@ -58,8 +58,8 @@ pub struct Piece {
     pub limit: Limit,
 }
 
-/// Draws the lane, on an axis that begins and ends where that of the chart above does: so far from
-/// the area's left and right.
+/// Draws the lane. Its axis begins and ends where that of the chart above does: `left` and `right`
+/// pixels from the area's edges.
 ///
 /// # Errors
 /// If an element could not be drawn.

@@ -77,16 +77,16 @@ pub enum Rule {
     Count,
     /// By the table of round-trip times.
     RttTable,
-    /// By the round-trip time from which on there are no reductions.
+    /// No reductions on loss, because the round-trip time is long.
     Steady,
     /// The group is determining its capacity.
     StartUp,
     /// A share of the group's capacity.
     Share,
-    /// The same, a little more for a round trip, to probe for more capacity.
+    /// The share and a little more for a round trip, to probe for more capacity.
     Probe,
-    /// The same behind the queues of senders outside the group: as much more as the share needs
-    /// there.
+    /// The share behind the queues of senders outside the group: the bound is as much larger as the
+    /// share needs there.
     Contend,
     /// The application sends less than its share.
     AppLimited,

@@ -7,8 +7,8 @@ use crate::{FlowSeen, Moment, RadioHint, Report};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// The rate of a flow is measured over two round trips, within these limits: two ticks, and twice
-/// the longest round trip that is not a queue.
+/// The rate of a flow is measured over two round trips, but at least over two ticks, and at most
+/// over two round trips of 2 s: longer ones are mostly queuing delay.
 pub(crate) const MIN_SPAN: Duration = Duration::from_secs(1);
 pub(crate) const MAX_SPAN: Duration = Duration::from_secs(4);
 /// The least rate of a flow that counts as sending, bit/s.
@@ -63,7 +63,7 @@ impl OwnFlows {
         self.flows.get(&flow)
     }
 
-    /// Whether a flow takes part: it delivers something.
+    /// Whether a flow takes part: it delivers something, or its congestion window limits it.
     pub(crate) fn sends(&self, flow: u64) -> bool {
         self.of(flow).is_some_and(|known| known.rate_bps >= SENDS_FROM_BPS || known.elastic)
     }
@@ -117,7 +117,7 @@ impl FlowHistory {
         };
         let Some(first) = self.history.front() else { return };
         self.rate_bps = rate(first);
-        // The newest sample that is at least a round trip old, or the previous one.
+        // The newest sample that is at least a round trip old, or the oldest one.
         let last = self.history.iter().rev().skip(1).find(|s| now.since(s.at) >= srtt).unwrap_or(first);
         self.last_rate_bps = rate(last);
         let (delivered, lost) =

@@ -43,7 +43,7 @@ pub(crate) fn min_round_trips(
     busiest.into_iter().take(MAX_DESTINATIONS).map(|(to, (us, _))| (to, us)).collect()
 }
 
-/// A member's report to its leader, twice a second while it sends.
+/// A sending member's report to its leader. The leader sets the interval: 0.5 s to 25 s.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
     /// The delivery rate of its flows, payload bits per second.
@@ -55,11 +55,11 @@ pub struct Report {
     /// Whether it would send more if its windows allowed: neither its applications nor its buffers
     /// limit it.
     pub elastic: bool,
-    /// Its round-trip time above the minimum, µs.
+    /// The largest difference between smoothed and minimum RTT of its flows, µs.
     pub queue_us: u32,
     /// Largest smoothed round-trip time of its flows, µs.
     pub srtt_us: u32,
-    /// Segments lost per thousand delivered.
+    /// Segments lost per thousand, the mean over its flows weighted by rate.
     pub lost_permille: u16,
     /// Its busiest destinations, with the minimum RTT that it has seen to each, µs.
     pub destinations: Vec<(Destination, u32)>,

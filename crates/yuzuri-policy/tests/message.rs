@@ -182,7 +182,7 @@ fn names_are_printable_and_short() {
     assert_eq!(refused(&named, at, 0, &[0]), Refusal::Range, "no name");
     assert_eq!(refused(&named, at, 0, &[6]), Refusal::Malformed, "shorter than what follows");
     assert_eq!(refused(&named, at, 0, &[8]), Refusal::Malformed, "longer than what follows");
-    assert_eq!(refused(&named, at, 1, &[0x1b]), Refusal::Range, "a cursor that moves");
+    assert_eq!(refused(&named, at, 1, &[0x1b]), Refusal::Range, "a control character");
     assert_eq!(refused(&named, at, 7, b" "), Refusal::Range, "a blank at its end");
     assert_eq!(refused(&named, at, 2, &[0xc3, 0xbc]), Refusal::Range, "not ASCII");
     let decode = |message: &Message| Message::decode(&message.encode(&key()), GROUP, &key());
@@ -501,8 +501,8 @@ fn impossible_values_are_refused() {
     assert_eq!(refused(&report, at, 10, &[0, 0]), Refusal::Contradictory, "elastic without flows");
     assert_eq!(refused(&report, at, 18, &[3, 233]), Refusal::Range, "1001 of a thousand");
     assert_eq!(refused(&report, at, 20, &[0x85]), Refusal::Malformed, "five destinations");
-    assert_eq!(refused(&report, at, 20, &[0x81]), Refusal::Malformed, "less destinations than bytes");
-    assert_eq!(refused(&report, at, 25, &[0, 0, 0]), Refusal::Contradictory, "a round trip in no time");
+    assert_eq!(refused(&report, at, 20, &[0x81]), Refusal::Malformed, "fewer destinations than bytes");
+    assert_eq!(refused(&report, at, 25, &[0, 0, 0]), Refusal::Contradictory, "a round-trip time of 0");
     assert_eq!(
         refused(&report, at, 28, &[0xd1, 0xd2, 0xd3, 0xd4]),
         Refusal::Contradictory,
@@ -526,7 +526,7 @@ fn impossible_values_are_refused() {
     let hello = message(Body::Hello { leader: None });
     assert_eq!(refused(&hello, 0, 0, &[0x31]), Refusal::Version);
     assert_eq!(refused(&hello, 0, 0, &[0x15]), Refusal::Malformed, "no such kind");
-    assert_eq!(refused(&hello, 0, 1, &[0xa3]), Refusal::Malformed, "a flag of the future");
+    assert_eq!(refused(&hello, 0, 1, &[0xa3]), Refusal::Malformed, "an undefined flag");
     assert_eq!(refused(&hello, 0, 0, &[0x21]), Refusal::Malformed, "version 2 without the role");
     assert_eq!(refused(&hello, 0, 1, &[0x63]), Refusal::Malformed, "the role in version 1");
     assert_eq!(refused(&hello, 0, 0, &[0x21, 0x63]), Refusal::Contradictory, "an access point that sends");

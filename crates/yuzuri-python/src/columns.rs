@@ -69,7 +69,7 @@ fn list<'py>(py: Python<'py>, column: &dyn Array) -> PyResult<Bound<'py, PyAny>>
             column.iter().map(|row| row.map(|row| list(py, row.as_ref())).transpose()).collect();
         rows?.into_pyobject(py)
     } else {
-        Err(PyValueError::new_err(format!("a column of {} has no form as a list", column.data_type())))
+        Err(PyValueError::new_err(format!("a column of {} cannot become a list", column.data_type())))
     }
 }
 
@@ -159,7 +159,7 @@ fn cause(cause: Cause) -> &'static str {
 
 /// All columns are nullable in the schema, so that tables of several flows can be concatenated.
 fn table<const N: usize>(columns: [(&str, ArrayRef); N]) -> PyResult<Columns> {
-    let failed = |error: ArrowError| PyValueError::new_err(format!("making the columns of a flow: {error}"));
+    let failed = |error: ArrowError| PyValueError::new_err(format!("creating columns of a flow: {error}"));
     let nullable = columns.map(|(name, column)| (name, column, true));
     Ok(Columns { batch: RecordBatch::try_from_iter_with_nullable(nullable).map_err(failed)? })
 }

@@ -33,8 +33,8 @@ pub struct GateSpec {
     pub starts_s: f64,
     /// The radios on which ACKs that a later one makes redundant are dropped: g, n. Default: none.
     pub thin_acks: Vec<SlowRadio>,
-    /// Whether what no window bounds (UDP, QUIC, tunnels) is left alone; default: it is limited to
-    /// a share.
+    /// Whether traffic without a TCP window (UDP, QUIC, tunnels) stays unlimited; default: it is
+    /// limited to a share.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub no_police: bool,
     /// Weights of terminals by the name of their kind; default: 1.
@@ -46,11 +46,11 @@ pub struct GateSpec {
     pub max_mbps: BTreeMap<String, f64>,
 }
 
-/// A queueing discipline that shapes.
+/// A shaping queueing discipline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Qdisc {
-    /// CAKE, with its own shaper and equal parts for hosts (`triple-isolate`).
+    /// CAKE, with its own shaper and fairness between hosts (`triple-isolate`).
     Cake,
     /// FQ-CoDel behind the token bucket of HTB.
     FqCodel,

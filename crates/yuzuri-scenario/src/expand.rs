@@ -172,7 +172,7 @@ fn with_alone(document: &Document, points: Vec<Point>) -> Result<Vec<Point>, Vec
             let name = folder(&words.join(","));
             if alone.iter().any(|known| known.name == name) {
                 let what = format!(
-                    "what a '{}' gets alone would depend on the variant, which changes more than who sends how: sweep it, or make it a scenario of its own",
+                    "the throughput of '{}' alone would depend on the variant, which also changes fields outside [[terminal]]: sweep these, or write a separate scenario",
                     kind.name
                 );
                 return Err(vec![Problem::new("alone", what)]);

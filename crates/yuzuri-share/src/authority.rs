@@ -100,7 +100,7 @@ impl AuthorityFile {
     pub fn issue(&mut self, name: &str, key_file: &Path) -> Result<(), ShareError> {
         let doing = || format!("issuing a key to '{name}'");
         if name.trim().is_empty() || name.chars().any(char::is_control) {
-            return Err(ShareError::system(doing(), "that is no name"));
+            return Err(ShareError::system(doing(), "a name is not blank and has no control characters"));
         }
         let known = self.content.member.iter().find(|member| member.name == name);
         if known.is_some_and(|member| member.excluded.is_some()) {

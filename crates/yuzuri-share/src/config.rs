@@ -48,8 +48,8 @@ pub struct ShareConfig {
     pub without_kernel: WithoutKernel,
     /// File that records flows whose former congestion control was restored, so that the next
     /// process can migrate them again
-    /// ([`DaemonFiles::migrated_file`](crate::Places::migrated_file)). `None`: only control loops
-    /// of this process share that record.
+    /// ([`DaemonFiles::migrated_file`](crate::DaemonFiles::migrated_file)). `None`: only control
+    /// loops of this process share that record.
     pub migrated_file: Option<PathBuf>,
     /// Capacity of the kernel's table of bounds, in flows. `None`: as many as this machine may
     /// need, at least 65,536. If the table is full, the flows with the lowest rates stay plain

@@ -153,7 +153,7 @@ impl ControlLoop {
         self.status_cell.clone()
     }
 
-    /// The channel for orders from any thread. The loop executes an order within 500 ms.
+    /// The channel for commands from any thread. The loop executes a command within 500 ms.
     pub fn orders(&self) -> Sender<LoopCommand> {
         self.order.clone()
     }
@@ -383,7 +383,7 @@ impl ControlLoop {
         }
     }
 
-    /// Records in the status that new settings could not be read.
+    /// Records in the status that new settings were not applied, and why.
     pub fn reload_failed(&mut self, why: &str) {
         (self.report)(&Event::Problem(format!("the configuration stays as it was: {why}")));
         self.note_reload(Some(why.to_owned()));

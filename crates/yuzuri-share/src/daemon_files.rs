@@ -46,7 +46,7 @@ impl DaemonFiles {
         DaemonFiles { runtime: runtime.unwrap_or_else(usual), daemon: "share" }
     }
 
-    /// The same for the daemon of an access point.
+    /// The files of an access point's daemon.
     pub fn of_access_point(runtime: Option<PathBuf>) -> DaemonFiles {
         DaemonFiles { daemon: "ap", ..DaemonFiles::new(runtime) }
     }
@@ -126,7 +126,7 @@ pub fn stored_node(state: Option<&Path>) -> Option<NodeId> {
 /// Draws a random node ID.
 ///
 /// # Errors
-/// If the system has no random numbers.
+/// If the system's random number generator fails.
 pub fn new_node() -> Result<NodeId, ShareError> {
     Ok(NodeId(u64::from_ne_bytes(clock::random()?).max(1)))
 }

@@ -1,4 +1,4 @@
-//! The events that a control loop reports, and the orders that it accepts, while it runs.
+//! The events that a control loop reports, and the commands that it accepts, while it runs.
 
 use crate::config::ShareConfig;
 use crate::discover::GroupFrom;
@@ -98,7 +98,7 @@ impl fmt::Display for Event {
     }
 }
 
-/// An order to a running control loop.
+/// A command to a running control loop.
 #[derive(Debug, Clone)]
 pub enum LoopCommand {
     /// Changes the policy.

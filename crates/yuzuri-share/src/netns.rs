@@ -1,8 +1,8 @@
 //! Identifies the network namespace. The result does not depend on privilege, because the daemon
 //! and its clients must arrive at the same folder.
 //!
-//! Process 1 is no reference: its namespace cannot be read without privilege (`hidepid`, a shielded
-//! init), and in a container it is the container's own.
+//! Process 1 is no reference: its namespace cannot be read without privilege (namespaces(7),
+//! `hidepid`), and in a container it is the container's own.
 
 #![expect(unsafe_code, reason = "system calls that no library here wraps")]
 

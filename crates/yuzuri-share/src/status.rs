@@ -216,7 +216,7 @@ pub struct SummaryStatus {
     pub capacity_bps: u64,
     /// The share of a member that does not know its radio's rate, bit/s.
     pub share_bps: u64,
-    /// The share of air time, in millionths of the rate that a member would reach alone.
+    /// The share of airtime, in millionths of the rate that a member would reach alone.
     pub air_share_ppm: u32,
     /// If not 0: the wired path behind the access point is the bottleneck, with this capacity,
     /// bit/s.

@@ -57,7 +57,7 @@ pub(crate) struct Station {
 
 type Rate = (u64, Aggregation);
 
-/// What an access point's driver reports about a station; absent: it reports nothing.
+/// What an access point's driver reports about a station; `None`: it does not report the value.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct StationReport {
     /// The centre frequency of the channel, MHz.

@@ -31,11 +31,18 @@ pub struct Bounds {
 }
 
 impl Bounds {
+    /// The upper bound that the window is kept to, segments. `by_model`: the algorithm sets the
+    /// whole window ([`CongestionControl::controls_all`]).
+    pub(crate) fn effective_upper(&self, by_model: bool) -> Option<u32> {
+        let least = if by_model { MIN_UPPER_BBR } else { MIN_UPPER };
+        self.upper.map(|upper| upper.max(least))
+    }
+
     /// `cong_avoid` with bounds. Above the upper bound the window shrinks by the segments
     /// acknowledged. Below the lower bound it grows by them, in state Open. In between, the
     /// algorithm sets it.
     pub(crate) fn cong_avoid(&self, cca: &mut dyn CongestionControl, window: &mut Window, acked: u32) {
-        let upper = self.upper.map_or(u32::MAX, |upper| upper.max(MIN_UPPER));
+        let upper = self.effective_upper(false).unwrap_or(u32::MAX);
         let lower = self.lower.unwrap_or(0).min(upper);
         if window.cwnd > upper {
             window.cwnd = window.cwnd.saturating_sub(acked).max(upper);
@@ -77,8 +84,8 @@ impl Bounds {
         sample: &RateSample,
     ) {
         cca.cong_control(window, sample);
-        if let Some(upper) = self.upper {
-            window.cwnd = window.cwnd.min(upper.max(MIN_UPPER_BBR));
+        if let Some(upper) = self.effective_upper(true) {
+            window.cwnd = window.cwnd.min(upper);
         }
         if let Some(lower) = self.lower
             && window.state == CaState::Open

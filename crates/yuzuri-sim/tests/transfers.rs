@@ -372,10 +372,47 @@ fn an_upper_bound_shrinks_the_window_without_a_loss() {
     });
     path.sender.write(1448 * 1000);
     assert!(path.run(60_000));
-    assert_eq!(path.sender.window().cwnd, 30);
+    assert_eq!((path.sender.window().cwnd, path.sender.is_at_upper_bound()), (30, Some(true)));
+    path.sender.set_bounds(Bounds { upper: Some(31), ..Bounds::default() });
+    assert_eq!(path.sender.is_at_upper_bound(), Some(false));
     // The fall never exceeds the segments that one ACK acknowledges.
     assert!(falls.borrow().1 <= 16, "fell by {}", falls.borrow().1);
     assert_eq!(path.sender.counts().retransmissions, 0);
+}
+
+#[test]
+fn what_was_written_and_not_sent_is_known() {
+    let mut path = TestPath::new(config(Algorithm::Cubic), 50);
+    // A write whose last segment is short.
+    path.sender.write(1448 * 400 + 100);
+    assert_eq!((path.sender.unsent_bytes(), path.sender.is_at_upper_bound()), (Some(1448 * 400 + 100), None));
+    let numbers = Rc::new(RefCell::new(0));
+    let seen = Rc::clone(&numbers);
+    path.check = Box::new(move |_, sender| {
+        let sent = sender.acked_bytes() + u64::from(sender.outstanding()) * 1448;
+        let unsent = sender.unsent_bytes().unwrap();
+        // The short segment counts as a whole one while it is outstanding.
+        assert!((1448 * 400 + 100..=1448 * 401).contains(&(sent + unsent)), "{sent} + {unsent}");
+        *seen.borrow_mut() += usize::from(unsent > 0 && sent > 0);
+    });
+    assert!(path.run(60_000));
+    assert_eq!(path.sender.unsent_bytes(), Some(0));
+    assert!(*numbers.borrow() > 20, "{numbers:?}");
+
+    // An endless writer fills its window; what a full one holds back is unknown.
+    for (window_bytes, unsent) in [(1448 * 30, Some(1448 * 20)), (1448 * 10, None)] {
+        let mut path = TestPath::new(SenderConfig { window_bytes, ..config(Algorithm::Cubic) }, 50);
+        path.sender.write_endlessly(true);
+        let first = Rc::new(RefCell::new(None));
+        let seen = Rc::clone(&first);
+        path.check = Box::new(move |_, sender| {
+            if sender.outstanding() == 10 && sender.acked_bytes() == 0 {
+                seen.borrow_mut().get_or_insert(sender.unsent_bytes());
+            }
+        });
+        path.run(2_000);
+        assert_eq!(*first.borrow(), Some(unsent));
+    }
 }
 
 #[test]

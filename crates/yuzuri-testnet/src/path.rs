@@ -46,7 +46,7 @@ pub struct Path {
 }
 
 impl Path {
-    /// Creates the path: the way from A to B, the way back, and the seed of the losses.
+    /// Creates the path. `there` is the direction from A to B; `seed` determines the losses.
     ///
     /// # Errors
     /// If `/dev/net/tun` is not available or `ip` fails.
@@ -156,8 +156,8 @@ fn complete_sum(packet: &mut [u8]) {
     }
 }
 
-/// Gives the thread precedence over all programs, where the kernel permits it: a network does not
-/// wait for the hosts at its ends to have a processor free.
+/// Raises the thread's priority above all programs, if the kernel permits it: a network does not
+/// wait until the hosts at its ends have a free CPU.
 fn raise_priority() {
     let priority = libc::sched_param { sched_priority: 1 };
     // SAFETY: the parameters live during the call, and 0 is the calling thread.

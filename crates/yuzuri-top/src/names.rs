@@ -63,8 +63,8 @@ pub(crate) fn look_up(ip: IpAddr) -> Option<String> {
             address.sin_family = libc::AF_INET as libc::sa_family_t;
             address.sin_addr.s_addr = u32::from_ne_bytes(ip.octets());
             let size = std::mem::size_of_val(&address) as libc::socklen_t;
-            // SAFETY: address and buffer are valid for their lengths during the call; no service is
-            // asked for.
+            // SAFETY: address and buffer are valid for their lengths during the call; no service
+            // name is requested.
             unsafe {
                 let address = (&raw const address).cast();
                 libc::getnameinfo(address, size, at, length, std::ptr::null_mut(), 0, libc::NI_NAMEREQD)

@@ -19,8 +19,8 @@ pub enum LossReason {
     /// interface does not show are now counted separately, because all consumers share one account.
     #[serde(rename = "face")]
     UserInterface,
-    /// The filter asks for a process, and the flow's owner was unknown, or not known yet. Records
-    /// of flows that turn out to be others' are subtracted again.
+    /// The filter selects by process, and the flow's owner was unknown, or not known yet. Records
+    /// of flows that turn out not to be selected are subtracted again.
     OwnerUnknown,
     /// The kernel's table had no room for a stack: the record is kept, with the tracepoint as its
     /// place.

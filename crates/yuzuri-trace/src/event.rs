@@ -44,7 +44,7 @@ words! {
         /// The kernel found that segments were reordered, not lost (`reord_seen` grew).
         Reordering = 4 "reordering",
         /// A reduction of the window was undone (`tcp_undo_cwnd_reduction`) without a change of
-        /// state; where the state changes with it, that record has [`Reason::Undo`].
+        /// state; if the state changes as well, that record has [`Reason::Undo`].
         Undo = 5 "undo",
         /// The connection was established.
         Open = 6 "open",
@@ -123,14 +123,14 @@ impl Marks {
     pub const APP_LIMITED: Marks = Marks(16);
     /// `ssthresh` differs from the flow's previous record.
     pub const SSTHRESH: Marks = Marks(32);
-    /// The record was polled from `TCP_INFO`, not taken at an event: changes between two polls show
-    /// only as a difference.
+    /// The record was polled from `TCP_INFO`, not taken at an event: changes between two polls are
+    /// visible only as a difference.
     pub const SAMPLED: Marks = Marks(64);
     /// The application waits for room in the send buffer (SOCK_NOSPACE), and nothing is unsent.
     pub const NO_SPACE: Marks = Marks(128);
     /// The congestion window was full within the last round trip (`is_cwnd_limited`).
     pub const CWND_LIMITED: Marks = Marks(256);
-    /// TCP small queues hold segments back: enough of them lie in the device's queue
+    /// TCP small queues hold segments back: enough of them are in the device's queue
     /// (TSQ_THROTTLED).
     pub const THROTTLED: Marks = Marks(512);
     /// The marks that belong to [`crate::Sender`]: they are invalid if [`crate::Sender::has_marks`]

@@ -9,7 +9,7 @@ use std::time::Duration;
 pub enum Source {
     /// BPF programs in the kernel: a record at each event.
     Events,
-    /// `sock_diag` polling: changes between two polls show only as a difference.
+    /// `sock_diag` polling: changes between two polls are visible only as a difference.
     Sampled,
 }
 
@@ -34,7 +34,7 @@ impl Default for Density {
 }
 
 impl Density {
-    /// The least time between two samples of a flow; zero at every ACK.
+    /// The minimum time between two samples of a flow; zero for every ACK.
     pub fn interval(self) -> Duration {
         match self {
             Density::EveryAck => Duration::ZERO,
@@ -67,7 +67,7 @@ pub enum HookState {
     },
 }
 
-/// A place in the kernel where we attach, or would.
+/// An interface of the kernel that the observation uses, or would use.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Hook {
     /// Its name, such as `tp_btf/tcp_probe`.

@@ -47,16 +47,16 @@ macro_rules! numbers {
                 /// Our advertised window.
                 rcv_wnd: u32 => rcv_wnd_bytes, "bytes", "rcv_wnd";
                 /// Memory of the send queue, with the kernel's overhead.
-                wmem_queued: u32 => wmem_queued_bytes, "bytes", "sk_wmem_queued; 0 where polled";
-                /// Written by the application and not yet sent.
-                notsent: u32 => notsent_bytes, "bytes", "write_seq - snd_nxt";
+                wmem_queued: u32 => wmem_queued_bytes, "bytes", "sk_wmem_queued";
+                /// Written by the application and not yet sent; `u32::MAX` where unknown.
+                notsent: u32 => notsent_bytes, "bytes", "write_seq - snd_nxt", null u32::MAX, "unknown";
                 /// Acknowledged since the start.
                 bytes_acked: u64 => bytes_acked, "bytes", "bytes_acked";
                 /// Received in order since the start.
                 bytes_received: u64 => bytes_received, "bytes", "bytes_received";
             }
-            /// What keeps a sender from sending: its buffer, its pacing, the largest of its
-            /// windows. Polled sockets report a part of it, older recordings nothing.
+            /// What can limit a sender: its send buffer, its pacing, the largest of its windows.
+            /// Polled sockets report some of these values, older recordings none.
             Sender (snapshot.sender) [] {
                 /// Limit of the send queue's memory; 0 where unknown.
                 sndbuf: u32 => sndbuf_bytes, "bytes", "sk_sndbuf: limit of wmem_queued_bytes", null 0, "unknown";
@@ -79,7 +79,7 @@ macro_rules! numbers {
                 busy_us: u64 => busy_us, "us", "chrono_stat: unsent or unacknowledged data; only where polled", null u64::MAX, "unknown";
                 /// Of this, for how long the receiver's window was full.
                 rwnd_limited_us: u64 => rwnd_limited_us, "us", "chrono_stat: the receiver's window was full; only where polled", null u64::MAX, "unknown";
-                /// Of this, for how long the send buffer limited.
+                /// Of this, for how long the send buffer was full.
                 sndbuf_limited_us: u64 => sndbuf_limited_us, "us", "chrono_stat: the send buffer was full; only where polled", null u64::MAX, "unknown";
             }
             /// How often something happened since the flow's previous record (saturating).
@@ -217,6 +217,11 @@ impl Snapshot {
     /// Smoothed RTT, if it was measured.
     pub fn measured_srtt_us(&self) -> Option<u32> {
         (self.srtt_us > 0).then_some(self.srtt_us)
+    }
+
+    /// Written by the application and not yet sent, bytes, if it is known.
+    pub fn known_notsent_bytes(&self) -> Option<u32> {
+        (self.notsent != u32::MAX).then_some(self.notsent)
     }
 
     /// Minimum RTT, if it was measured.

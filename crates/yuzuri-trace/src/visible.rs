@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 /// The text with `?` in place of each control character but the newline. Others choose the names of
 /// processes and namespaces, and all text in a recording. They may contain control sequences
-/// (ECMA-48) that a terminal obeys, so none of it is printed as it is.
+/// (ECMA-48) that a terminal interprets, so none of it is printed as it is.
 pub fn visible(text: &str) -> Cow<'_, str> {
     let is_bad = |c: char| c.is_control() && c != '\n';
     if text.contains(is_bad) {

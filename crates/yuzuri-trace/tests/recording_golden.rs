@@ -138,7 +138,7 @@ fn close_not_seen() -> Vec<Item> {
     vec![Item::Event(Event::close_not_seen(FlowId(0x1001), mono_ns, Place::named("sock_diag")))]
 }
 
-/// What keeps a sender from sending, and its marks.
+/// The values that can limit a sender, and its marks.
 fn limits_of_the_sender() -> Vec<Item> {
     let sender = Sender {
         sndbuf: 2_626_560,

@@ -117,7 +117,7 @@ proptest! {
         yuzuri_testnet::attack("recording with changed bytes", 1, "files", "read or refused");
     }
 
-    /// Lengths and offsets do the most harm: 32 and 64 bit numbers at aligned positions.
+    /// Lengths and offsets are the most critical: 32 and 64 bit numbers at aligned positions.
     #[test]
     fn changed_numbers_do_not_panic(
         changes in prop::collection::vec(

@@ -66,7 +66,7 @@ fn prepare(address: SocketAddr, options: &SendOptions) -> Result<Socket, SendErr
         })?;
     }
     if options.paced {
-        crate::sys::pace(&socket).map_err(failed("have segments paced"))?;
+        crate::sys::pace(&socket).map_err(failed("enable pacing"))?;
     }
     // The last segment of a buffer is usually short. Nagle's algorithm must not hold it back until
     // an earlier short segment is acknowledged.

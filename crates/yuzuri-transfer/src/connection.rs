@@ -374,7 +374,7 @@ impl<'a> Connection<'a> {
     }
 
     /// Number of bytes that the gate allows to be written. If this is 0, the gate is checked again
-    /// after an eighth of the RTT, within the bounds above.
+    /// after an eighth of the RTT, clamped to [`MIN_GATE_CHECK`] and [`MAX_GATE_CHECK`].
     fn room(&mut self, remaining: u64) -> Result<u64, Failure> {
         // Avoids a `TCP_INFO` system call when the gate is not in use.
         if !self.gate.is_limited() {

@@ -281,7 +281,7 @@ fn congestion_control_text(name: &str, available: &str, source: &io::Error) -> S
             )
         }
         Some(libc::EPERM) => format!(
-            "only root may choose it; allowed to all are those in /proc/sys/net/ipv4/tcp_allowed_congestion_control{}",
+            "only root may choose it; all users may choose those in /proc/sys/net/ipv4/tcp_allowed_congestion_control{}",
             allowed_congestion_control().map(|names| format!(" ({names})")).unwrap_or_default()
         ),
         _ => format!("{source}; this kernel has: {available}"),

@@ -1,5 +1,5 @@
-//! The reverse of [`send`](crate::send): asks a receiver to send, if it may, and measures the data
-//! that arrives.
+//! The reverse of [`send`](crate::send): asks a receiver to send, which the receiver must allow,
+//! and measures the data that arrives.
 
 use crate::clock::mono_ns;
 use crate::connect::{connect, resolve};
@@ -42,7 +42,7 @@ pub enum FetchEvent {
     },
     /// Progress of all connections.
     ReverseProgress {
-        /// Time since all connections are open, nanoseconds.
+        /// Time since all connections were open, nanoseconds.
         elapsed_ns: u64,
         /// Bytes received.
         bytes: u64,
@@ -182,7 +182,7 @@ impl Fetch {
         while !over(&self) {
             fds.clear();
             let events = |connection: &Connection| if connection.open { libc::POLLIN } else { 0 };
-            // Negative ones are left out (poll(2)).
+            // Negative descriptors are ignored (poll(2)).
             fds.extend(self.connections.iter().map(|connection| {
                 poll_fd(if connection.open { connection.socket.as_raw_fd() } else { -1 }, events(connection))
             }));
@@ -298,7 +298,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether the other end is silent for too long.
+    /// Fails if the other end has been silent for too long.
     fn check(&self, options: &SendOptions) -> Result<(), SendError> {
         let silent = self.last_read.elapsed();
         if !self.open {

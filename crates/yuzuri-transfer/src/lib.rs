@@ -2,8 +2,8 @@
 //! more connections. For each buffer it reports when it was first written, when its last packet was
 //! sent and when its last byte was acknowledged, and the congestion window, slow start threshold
 //! and round-trip time when the last packet was sent. [`receive`] accepts any number of senders and
-//! discards the data. [`fetch`] is the reverse: it asks a receiver to send, if that
-//! [may](ReceiveOptions::reverse).
+//! discards the data. [`fetch`] is the reverse: it asks a receiver to send, which the receiver must
+//! [allow](ReceiveOptions::reverse).
 //!
 //! The stream of [`send`] contains only the bytes of the buffers, so any program that reads can act
 //! as the peer, for example `nc -l 4950 >/dev/null`.

@@ -1,5 +1,6 @@
-//! The receiver: discards the data of any number of senders within configured limits, in one thread
-//! and without a receive buffer.
+//! The receiver: discards the data of any number of senders within configured limits, and sends on
+//! request if that is allowed. It runs in one thread. Apart from the first bytes of a connection,
+//! data is discarded without being copied to user space.
 
 mod events;
 mod options;
@@ -34,7 +35,7 @@ enum Role {
     /// Not known yet: its first bytes look like a request to send.
     Begins(Vec<u8>),
     Receives,
-    /// It asked for buffers: how many bytes are left, and until when.
+    /// The peer asked for buffers: how many bytes are left, and until when.
     Sends {
         left: u64,
         until: Option<Instant>,

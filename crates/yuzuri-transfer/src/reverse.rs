@@ -13,7 +13,7 @@ const REQUEST: &str = "yuzuri-reverse ";
 const VERSION: &str = "1";
 /// The answer to an accepted request. The buffers follow it.
 pub(crate) const ANSWER: &str = "yuzuri-reverse 1 sends\n";
-/// Maximum length of a request, bytes; a longer line is not a request.
+/// Maximum length of a request, bytes; a longer one is refused.
 pub(crate) const MAX_REQUEST_BYTES: usize = 128;
 
 /// A request to send. Both limits apply; without any, the transfer continues until the requester
@@ -32,7 +32,7 @@ pub(crate) enum Beginning {
     /// The beginning of a request.
     Part,
     Request(Request),
-    /// A request of another version, or with something unknown in it.
+    /// A request of another version, with something unknown in it, or too long.
     Unknown,
 }
 

@@ -1,7 +1,8 @@
 //! Minimum, median and maximum of any number of values, in constant memory.
 
-/// A histogram whose bins are 1/64 of the power of two wide, so that the median is accurate to 0.8
-/// %. Minimum and maximum are exact. Takes about 30 kB, whatever the number of values.
+/// A histogram. The width of a bin is 1/64 of the largest power of two not above it, so that the
+/// median is accurate to 0.8 %. Minimum and maximum are exact. Takes about 30 kB, whatever the
+/// number of values.
 #[derive(Debug, Clone)]
 pub(crate) struct Spread {
     bins: Vec<u64>,

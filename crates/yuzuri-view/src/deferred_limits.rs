@@ -1,4 +1,4 @@
-//! What limited a flow, for a table at the end: records that decide nothing are not classified one
+//! What limited a flow, for the closing table: records that decide nothing are not classified one
 //! by one.
 
 use crate::limited::FlowLimits;

@@ -9,7 +9,7 @@ use yuzuri_trace::Event;
 
 /// What limited a flow for more than half of a time, if there is one such limit; otherwise one of
 /// those that applied. This is Boyer and Moore's majority vote, weighted by time: it needs two
-/// numbers, and two votes can be merged without the stretches that they were made of.
+/// numbers, and two votes can be merged without the intervals from which they were made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DominantLimit {
     /// The limit.
@@ -58,7 +58,7 @@ impl Serialize for DominantLimit {
     }
 }
 
-/// The information of a record about the time since the previous one: one stretch or two.
+/// The information of a record about the time since the previous one: one interval or two.
 #[derive(Debug, Clone, Copy)]
 pub struct RecordLimits {
     intervals: [LimitInterval; 2],
@@ -126,7 +126,7 @@ pub(crate) struct LimitMeter {
 }
 
 impl LimitMeter {
-    /// Adds a stretch to the slots in which it lies. Slots that are too old are ignored.
+    /// Adds an interval to the slots in which it lies. Slots that are too old are ignored.
     pub(crate) fn add(&mut self, known: LimitInterval) {
         let newest = known.to_us.saturating_sub(1) / SLOT_US;
         for slot in (known.from_us / SLOT_US).max(newest.saturating_sub(SLOTS))..=newest {

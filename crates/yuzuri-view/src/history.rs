@@ -9,7 +9,7 @@ use yuzuri_trace::{Event, Kind, Marks};
 /// What happened to a flow in one interval. Extremes survive every merge.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Bucket {
-    /// Start of the stretch, `CLOCK_MONOTONIC`, nanoseconds.
+    /// Start of the interval, `CLOCK_MONOTONIC`, nanoseconds.
     pub start_ns: u64,
     /// Time of the last event in it.
     pub last_ns: u64,
@@ -30,10 +30,11 @@ pub struct Bucket {
     pub outstanding_bytes: u32,
     /// Selectively acknowledged at the last event, bytes (`sacked_out` segments of `mss_cache`).
     pub sacked_bytes: u32,
-    /// Written by the application and not yet sent at the last event, bytes.
+    /// Written by the application and not yet sent at the last event, bytes; `u32::MAX` where
+    /// unknown.
     pub notsent_bytes: u32,
-    /// The last upper bound of the window by sharing that records show ([`ShownBound`]), segments;
-    /// 0 where none does.
+    /// The last upper bound of the window by sharing that follows from the records
+    /// ([`ShownBound`]), segments; 0 if there is none.
     ///
     /// [`ShownBound`]: crate::ShownBound
     pub bound: u32,
@@ -131,6 +132,9 @@ impl Bucket {
         if other.min_rtt_us != u32::MAX && (is_later || self.min_rtt_us == u32::MAX) {
             self.min_rtt_us = other.min_rtt_us;
         }
+        if other.notsent_bytes != u32::MAX && (is_later || self.notsent_bytes == u32::MAX) {
+            self.notsent_bytes = other.notsent_bytes;
+        }
         if !is_later {
             return;
         }
@@ -139,7 +143,6 @@ impl Bucket {
         self.ssthresh = other.ssthresh;
         self.outstanding_bytes = other.outstanding_bytes;
         self.sacked_bytes = other.sacked_bytes;
-        self.notsent_bytes = other.notsent_bytes;
         self.snd_wnd = other.snd_wnd;
         self.rcv_wnd = other.rcv_wnd;
         if other.srtt_us.2 > 0 {
@@ -149,7 +152,7 @@ impl Bucket {
     }
 }
 
-/// Buckets of one width, oldest first; empty stretches have no bucket.
+/// Buckets of one width, oldest first; an interval without events has no bucket.
 #[derive(Debug, Clone)]
 pub struct Level {
     width_ns: u64,
@@ -173,8 +176,8 @@ impl Level {
         &self.buckets
     }
 
-    /// Adds an event, what limited the flow since the previous one, and the bound that it shows,
-    /// segments. An event older than the last bucket counts in the last bucket.
+    /// Adds an event, what limited the flow since the previous one, and the bound that follows from
+    /// it, segments. An event older than the last bucket counts in the last bucket.
     pub fn push(&mut self, event: &Event, limits: &[LimitInterval], bound: Option<u32>) {
         let start = event.mono_ns - event.mono_ns % self.width_ns;
         let bucket = Bucket::new(start, event, limits, bound);
@@ -205,7 +208,7 @@ impl Level {
 /// 400 kB per flow.
 const LEVELS: [(u64, usize); 3] = [(32_000_000, 1024), (256_000_000, 1024), (2_048_000_000, 2048)];
 
-/// The history of a flow, finer where it is recent.
+/// The history of a flow, with a finer resolution for recent times.
 #[derive(Debug, Clone)]
 pub struct History {
     levels: [Level; LEVELS.len()],
@@ -218,8 +221,8 @@ impl Default for History {
 }
 
 impl History {
-    /// Adds an event, what limited the flow since the previous one, and the bound that it shows,
-    /// segments.
+    /// Adds an event, what limited the flow since the previous one, and the bound that follows from
+    /// it, segments.
     pub fn push(&mut self, event: &Event, limits: &[LimitInterval], bound: Option<u32>) {
         for level in &mut self.levels {
             level.push(event, limits, bound);
@@ -336,6 +339,24 @@ mod tests {
             "the gap is of the limit that held in it"
         );
         assert_eq!(limits(1), [(None, Some(Limit::Application))], "it held for most of the time");
+    }
+
+    #[test]
+    fn the_last_known_unsent_data_of_a_bucket_remains() {
+        let bucket = |last_ns, notsent| {
+            let snapshot = Snapshot { notsent, ..Snapshot::default() };
+            Bucket::new(0, &Event { mono_ns: last_ns, snapshot, ..Event::default() }, &[], None)
+        };
+        let merged = |first: (u64, u32), then: (u64, u32)| {
+            let mut bucket_of_first = bucket(first.0, first.1);
+            bucket_of_first.merge(&bucket(then.0, then.1));
+            bucket_of_first.notsent_bytes
+        };
+        assert_eq!(merged((1, 5_000), (2, u32::MAX)), 5_000);
+        assert_eq!(merged((2, u32::MAX), (1, 5_000)), 5_000);
+        assert_eq!(merged((1, 5_000), (2, 0)), 0);
+        assert_eq!(merged((2, 5_000), (1, 0)), 5_000);
+        assert_eq!(merged((1, u32::MAX), (2, u32::MAX)), u32::MAX);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What feeds a page besides the model.
+//! The feed of a page, in addition to the model.
 
 use yuzuri_trace::Item;
 

@@ -1,5 +1,6 @@
 //! The live model of flows that every user interface shows: a [`LiveModel`] with a row per flow,
-//! each flow's [`History`], which thins with age but keeps extremes, and quantities as [`text`].
+//! each flow's [`History`], which keeps extremes while its resolution decreases with age, and
+//! quantities as [`text`].
 //!
 //! Nothing here does I/O or has its own clock. Time is the items' time (`CLOCK_MONOTONIC` of the
 //! observed machine), so a replay shows exactly what the live view showed.

@@ -32,7 +32,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Adds a stretch with this observation.
+    /// Adds an interval with this observation.
     fn add(&mut self, seen: &Observation, time_us: u64) {
         let time_us = time_us as f64;
         self.time_us += time_us;
@@ -136,7 +136,7 @@ pub struct FlowLimits {
 }
 
 impl FlowLimits {
-    /// Does without [`FlowLimits::figures`], whose means take a tenth of the time of a record.
+    /// Omits [`FlowLimits::figures`], whose means take a tenth of the time of a record.
     pub fn without_figures() -> FlowLimits {
         FlowLimits { skips_figures: true, ..FlowLimits::default() }
     }
@@ -257,7 +257,7 @@ impl FlowLimits {
         self.sends
     }
 
-    /// The limit of the latest stretch.
+    /// The limit of the latest interval.
     pub fn limit(&self) -> Limit {
         if self.sends { self.classifier.limit() } else { Limit::Unknown }
     }
@@ -317,7 +317,7 @@ fn observation(event: &Event, has_window: bool) -> Observation {
         _ if polled => Moment::Polled,
         Kind::Sample => Moment::Arrival,
         Kind::Timeout => Moment::Timeout,
-        // Where the hook of arriving segments found them.
+        // Found by the hook of arriving segments.
         Kind::Reordering | Kind::Undo | Kind::Control if event.place.name() == "tcp:tcp_probe" => {
             Moment::Arrival
         }
@@ -351,7 +351,7 @@ fn observation(event: &Event, has_window: bool) -> Observation {
         },
         mss_bytes: s.mss,
         receive_window_bytes: has_window.then_some(s.snd_wnd.into()),
-        unsent_bytes: Some(s.notsent.into()),
+        unsent_bytes: s.known_notsent_bytes().map(u64::from),
         send_memory_bytes: (s.wmem_queued > 0 || s.sender.sndbuf > 0).then_some(s.wmem_queued.into()),
         send_buffer_bytes: (s.sender.sndbuf > 0).then_some(s.sender.sndbuf.into()),
         writer_waits: bit(Marks::NO_SPACE),

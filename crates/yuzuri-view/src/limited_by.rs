@@ -18,7 +18,7 @@ impl LimitedBy {
         "what kept the sender from sending until this record, by the rules of `yuzuri why`";
 
     /// What limited the sender until this record. `None` if the item is not a record of a sending
-    /// flow, or if the record says nothing about the limit.
+    /// flow, or if the record does not show the limit.
     pub fn limit_of(&mut self, item: &Item) -> Option<Limit> {
         match item {
             Item::Flow(flow) => {

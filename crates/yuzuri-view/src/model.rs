@@ -95,10 +95,10 @@ pub struct Row {
     pub closed_ns: Option<u64>,
     /// Since when the filter no longer selects the flow. From then on its state is unknown, which
     /// differs from zero. The kernel evaluates control groups, so a change of only a `cgroup:` term
-    /// does not show here.
+    /// has no effect here.
     pub unwatched_ns: Option<u64>,
-    /// When a record first said that the window is at its upper bound by sharing; `first_ns` if the
-    /// first record did: then it was so before.
+    /// When a record first reported that the window is at its upper bound by sharing; `first_ns` if
+    /// the first record did: then the window was at its bound before.
     pub bound_since_ns: Option<u64>,
     /// Counts.
     pub tally: Tally,

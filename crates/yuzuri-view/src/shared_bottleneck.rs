@@ -13,14 +13,14 @@ use yuzuri_stats::upper_median_by;
 
 /// A cell of the grid, microseconds. Queues rise and fall over several round trips.
 const CELL_US: u64 = 100_000;
-/// Cells kept, unless fewer are asked for: ten minutes.
+/// Cells kept, unless fewer are requested: ten minutes.
 const MAX_CELLS: usize = 6_000;
 /// The fewest common changes with which two flows are compared: four seconds.
 const MIN_CHANGES: usize = 40;
 /// The largest offset between two flows' changes, cells: the delay between sender and queue is not
 /// known.
 const LAGS: i64 = 1;
-/// The smallest shift that shows chance, cells: a change takes several.
+/// The smallest shift with which chance is estimated, cells: a change extends over several.
 const MIN_MOVE: usize = 8;
 /// The least queuing delay that counts as waiting, microseconds: delays of hosts and links vary by
 /// as much.
@@ -75,7 +75,7 @@ impl Default for Delays {
 }
 
 impl Delays {
-    /// Keeps those of the last `time_us` only, of ten minutes at most.
+    /// Keeps only the times of the last `time_us`, at most ten minutes.
     pub fn of_the_last(time_us: u64) -> Delays {
         let max_cells =
             usize::try_from(time_us / CELL_US).map_or(MAX_CELLS, |cells| cells.clamp(1, MAX_CELLS));
@@ -98,7 +98,7 @@ impl Delays {
         self.place(Delays::cell(now_us, rtt_us), rtt_us);
     }
 
-    /// The cell of a round-trip time: the segment met its queue soon after it was sent.
+    /// The cell of a round-trip time: the segment entered the queue soon after it was sent.
     pub(crate) fn cell(now_us: u64, rtt_us: u32) -> u64 {
         now_us.saturating_sub(rtt_us.into()) / CELL_US
     }
@@ -345,7 +345,7 @@ mod tests {
         assert_eq!((found(0), found(5_000_000), found(9_000_000), found(12_000_000)), (1, 1, 0, 0));
         let mut short = Delays::of_the_last(1_000_000);
         (0..100).for_each(|n| short.add(n * CELL_US, 1000));
-        // A segment met its queue a round-trip time before its acknowledgement.
+        // A segment entered the queue a round-trip time before its acknowledgement.
         assert_eq!((short.cells.len(), short.last_cell()), (10, 99));
     }
 

@@ -1,9 +1,9 @@
-//! The upper bound of a window by sharing, as records show it.
+//! The upper bound of a window by sharing, inferred from records.
 //!
-//! A record says whether the window is at its upper bound, not what the bound is. The congestion
-//! control shrinks a larger window by each acknowledged segment, and lets none grow beyond the
-//! bound. So a window that is at its bound, and stayed the same while data was acknowledged, is as
-//! large as the bound.
+//! A record reports whether the window is at its upper bound, not the bound itself. The congestion
+//! control shrinks a larger window by each acknowledged segment, and no window grows beyond the
+//! bound. So a window that is at its bound, and stayed the same while data was acknowledged, equals
+//! the bound.
 
 use yuzuri_trace::{CaState, Event};
 
@@ -16,7 +16,7 @@ pub struct ShownBound {
 
 impl ShownBound {
     /// The upper bound at a record, segments. `None`: the window is below its bound, shrinks
-    /// towards it, or the record does not tell.
+    /// towards it, or the record does not report it.
     pub fn segments(&mut self, event: &Event) -> Option<u32> {
         // Other states set the window by other rules.
         let is_open = event.ca_state == CaState::Open && event.ca_before == CaState::Open;
@@ -68,7 +68,7 @@ mod tests {
         let recovers = Event { ca_state: CaState::Recovery, ..at(3000) };
         assert_eq!(bound.segments(&recovers), None);
         assert_eq!(bound.segments(&at(4000)), None, "the window may have shrunk without an ACK's doing");
-        // Without a report, a constant window says nothing.
+        // Without a report, a constant window is not conclusive.
         let mut bound = ShownBound::default();
         bound.segments(&record(12, 1000, &[]));
         assert_eq!(bound.segments(&record(12, 2000, &[])), None);

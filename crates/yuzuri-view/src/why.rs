@@ -76,7 +76,7 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// A mean window below this part of the largest one has fallen.
+/// A mean window below this fraction of the largest one has shrunk.
 const MUCH_SMALLER: f64 = 0.9;
 
 struct Describer<'a> {
@@ -130,7 +130,7 @@ impl Describer<'_> {
         })
     }
 
-    /// The limit that a larger buffer meets without window scaling, if it is in the way.
+    /// The limit of windows without scaling, if the window that is needed exceeds it.
     fn end_of_unscaled(&self) -> &'static str {
         let needed = self.needed(self.figures.receive_window_bytes);
         if self.flow.is_unscaled() && needed.is_none_or(|(bytes, _)| bytes > MAX_UNSCALED_BYTES as f64) {
@@ -322,7 +322,7 @@ impl Describer<'_> {
             ),
             Limit::Unknown if self.flow.from_packets() && self.flow.saw_begin() => (
                 "the capture does not show what limits it".into(),
-                "packets do not show everything that holds a sender, such as a bound on its window or the queue of its \
+                "packets do not show everything that limits a sender, such as a bound on its window or the queue of its \
                  device: run yuzuri why at the sender, or capture there"
                     .into(),
             ),
@@ -447,6 +447,17 @@ mod tests {
         }
         flow.add_packets(&Observation { receive_window_bytes: Some(70_000), ..full }, |_| {});
         assert!(!flow.fills_unscaled(), "no unscaled window is that large");
+    }
+
+    /// Where it is unknown whether the sender had more to send, neither the application nor a full
+    /// window limited it for all that is known.
+    #[test]
+    fn without_known_unsent_data_no_limit_is_guessed() {
+        for packets_out in [0, 5, 20] {
+            let unknown = |n| Snapshot { packets_out, notsent: u32::MAX, ..small_window(n) };
+            let flow = flow(unknown);
+            assert_eq!(flow.times().share(Limit::Unknown), 1.0, "{packets_out}");
+        }
     }
 
     #[test]

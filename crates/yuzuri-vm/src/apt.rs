@@ -2,6 +2,7 @@
 //! directory in the cache and the archive that the host's apt is configured for.
 
 use crate::cache::Cache;
+use crate::cross::CROSS_ARCHITECTURES;
 use crate::error::{AtPath, output};
 use crate::lock::{Lock, Package, cross_set, kernel_set, sha256, userland_set, wireless_set};
 use crate::{Arch, Kernel, VmError};
@@ -75,14 +76,16 @@ struct Apt {
     root: PathBuf,
     /// Whether the sources include an archive of security updates.
     security: bool,
+    /// Whether armhf's lists are read, too. An archive that lacks some of them is no error.
+    has_armhf: bool,
 }
 
 impl Apt {
     /// Creates the state directory. Package lists from earlier runs are kept; if a pinned package
     /// is not in them, they are fetched again.
-    fn new(cache: &Cache) -> Result<Apt, VmError> {
-        let (sources, security) = sources()?;
-        let apt = Apt { root: cache.path("apt"), security };
+    fn new(cache: &Cache, has_armhf: bool) -> Result<Apt, VmError> {
+        let (sources, security) = sources(has_armhf)?;
+        let apt = Apt { root: cache.path(if has_armhf { "apt-armhf" } else { "apt" }), security, has_armhf };
         for folder in ["lists/partial", "archives/partial"] {
             let path = apt.root.join(folder);
             std::fs::create_dir_all(&path).at("making", &path)?;
@@ -108,7 +111,11 @@ impl Apt {
     fn update(&self, progress: &mut dyn FnMut(&str)) -> Result<(), VmError> {
         let start = Instant::now();
         progress("reading the package archive's lists (about 24 MB)");
-        output(self.command("apt-get").args(["--error-on=any", "-qq", "update"]), ADVICE)?;
+        let mut command = self.command("apt-get");
+        if !self.has_armhf {
+            command.arg("--error-on=any");
+        }
+        output(command.args(["-qq", "update"]), ADVICE)?;
         progress(&format!("lists read in {:.1} s", start.elapsed().as_secs_f64()));
         Ok(())
     }
@@ -139,6 +146,9 @@ impl Apt {
         for (key, value) in settings {
             command.arg("-o").arg(format!("{key}={value}"));
         }
+        if self.has_armhf {
+            command.args(["-o", "APT::Architectures::=armhf"]);
+        }
         command.env("LC_ALL", "C");
         command
     }
@@ -153,29 +163,29 @@ impl Apt {
 
     /// The current packages of the archive for everything that [`Lock`] pins.
     fn latest(&self) -> Result<Lock, VmError> {
-        let name = |name: &str, arch: Arch| format!("{name}:{}", arch.debian());
-        let archs = [Arch::Amd64, Arch::Arm64];
-        let metas = self.offered(&archs.map(|arch| name(&format!("linux-image-{}", arch.debian()), arch)))?;
+        let archs = [Arch::Amd64, Arch::Arm64].map(Arch::debian);
+        let metas = self.offered(&archs.map(|arch| format!("linux-image-{arch}:{arch}")))?;
         let mut wanted = Vec::new();
         for kernel in Kernel::ALL {
             let prefix = format!("linux-image-{}.", kernel.series());
             // "linux-image-6.1.0-56-amd64 (= 6.1.192-2)": name and version of the kernel package.
-            let found = metas.iter().filter(|s| s.is_for(kernel.arch())).find_map(|stanza| {
+            let found = metas.iter().filter(|s| s.is_for(kernel.arch().debian())).find_map(|stanza| {
                 let (name, version) = stanza.field("Depends")?.strip_suffix(')')?.split_once(" (= ")?;
                 name.starts_with(&prefix).then(|| (name.to_owned(), Some(version.to_owned())))
             });
             let (name, version) = found
                 .ok_or_else(|| VmError::Unfit(format!("the package archive offers no kernel {kernel}")))?;
-            wanted.push((kernel_set(kernel), name, version, kernel.arch()));
+            wanted.push((kernel_set(kernel), name, version, kernel.arch().debian()));
         }
-        for arch in archs {
-            let sets =
-                [(userland_set(arch), USERLAND), (wireless_set(arch), WIRELESS), (cross_set(arch), CROSS)];
-            for (set, names) in sets {
-                wanted.extend(names.iter().map(|name| (set.clone(), (*name).to_owned(), None, arch)));
-            }
+        let guests = archs
+            .iter()
+            .flat_map(|arch| [(userland_set(arch), *arch, USERLAND), (wireless_set(arch), *arch, WIRELESS)]);
+        let cross = CROSS_ARCHITECTURES.iter().map(|arch| (cross_set(arch), *arch, CROSS));
+        for (set, arch, names) in guests.chain(cross) {
+            wanted.extend(names.iter().map(|name| (set.clone(), (*name).to_owned(), None, arch)));
         }
-        let names: Vec<String> = wanted.iter().map(|(_, package, _, arch)| name(package, *arch)).collect();
+        let names: Vec<String> =
+            wanted.iter().map(|(_, package, _, arch)| format!("{package}:{arch}")).collect();
         let offered = self.offered(&names)?;
         let packages = wanted.into_iter().map(|(set, name, version, arch)| {
             let fits = |s: &&Stanza| {
@@ -232,8 +242,8 @@ impl Stanza {
         self.0.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
     }
 
-    fn is_for(&self, arch: Arch) -> bool {
-        self.field("Architecture").is_some_and(|a| a == arch.debian() || a == "all")
+    fn is_for(&self, architecture: &str) -> bool {
+        self.field("Architecture").is_some_and(|a| a == architecture || a == "all")
     }
 
     fn package(&self, set: String, name: &str) -> Result<Package, VmError> {
@@ -254,7 +264,7 @@ impl Stanza {
 
 /// Debian's archives from the host's apt configuration, rewritten for the required release, and
 /// whether an archive of security updates is among them.
-fn sources() -> Result<(String, bool), VmError> {
+fn sources(has_armhf: bool) -> Result<(String, bool), VmError> {
     let set = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
     let (mut main, mut security) = (set("YUZURI_DEBIAN_ARCHIVE"), set("YUZURI_DEBIAN_SECURITY_ARCHIVE"));
     if main.is_none() {
@@ -274,8 +284,9 @@ fn sources() -> Result<(String, bool), VmError> {
         advice: "set YUZURI_DEBIAN_ARCHIVE (and YUZURI_DEBIAN_SECURITY_ARCHIVE) to the address of a mirror"
             .into(),
     })?;
+    let archs = if has_armhf { "amd64,arm64,armhf" } else { "amd64,arm64" };
     let line =
-        |uri: &str, suite: &str| format!("deb [arch=amd64,arm64 signed-by={KEYRING}] {uri} {suite} main\n");
+        |uri: &str, suite: &str| format!("deb [arch={archs} signed-by={KEYRING}] {uri} {suite} main\n");
     let suites = ["bookworm", "bookworm-updates", "bookworm-backports"].map(|suite| line(&main, suite));
     let security = security.map(|uri| line(&uri, "bookworm-security"));
     let known = security.is_some();
@@ -288,7 +299,7 @@ fn sources() -> Result<(String, bool), VmError> {
 /// Returns an error if apt fails or the archive lacks a package.
 pub fn latest(cache: &Cache, progress: &mut dyn FnMut(&str)) -> Result<Lock, VmError> {
     let _one = cache.lock("packages", progress)?;
-    let apt = Apt::new(cache)?;
+    let apt = Apt::new(cache, true)?;
     apt.update(progress)?;
     apt.latest()
 }
@@ -307,7 +318,7 @@ pub(crate) fn fetch(
         |p: &&Package| std::fs::metadata(folder.join(p.file())).is_ok_and(|file| file.len() == p.bytes);
     let missing: Vec<&Package> = packages.iter().filter(|p| !present(p)).collect();
     if !missing.is_empty() {
-        let apt = Apt::new(cache)?;
+        let apt = Apt::new(cache, missing.iter().any(|p| p.architecture == "armhf"))?;
         let bytes: u64 = missing.iter().map(|p| p.bytes).sum();
         let mb = bytes as f64 / 1e6;
         let largest = missing.iter().max_by_key(|p| p.bytes).map(|p| format!("{} {}", p.name, p.version));

@@ -31,7 +31,7 @@ pub enum VmError {
         if *security {
             ""
         } else {
-            "This machine's apt knows no archive of security updates, where it may be: add it to apt's sources, or set \
+            "This machine's apt has no archive of security updates, which may contain it: add it to apt's sources, or set \
              YUZURI_DEBIAN_SECURITY_ARCHIVE to the address of a mirror. Or: "
         }
     )]
@@ -59,7 +59,7 @@ pub enum VmError {
     #[error("{0}")]
     Unfit(String),
     /// The guest ended without an exit code of its program.
-    #[error("{why}; the guest's clock stood at {guest_s:.1} s; its last output:\n{tail}")]
+    #[error("{why}; the guest's clock was at {guest_s:.1} s; its last output:\n{tail}")]
     Guest {
         /// What happened, and what to do.
         why: String,

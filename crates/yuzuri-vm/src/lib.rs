@@ -37,7 +37,7 @@ mod vmlinux;
 
 pub use apt::latest;
 pub use cache::Cache;
-pub use cross::cross_libraries;
+pub use cross::{CROSS_ARCHITECTURES, cross_libraries};
 pub use error::VmError;
 pub use guest::{Guest, Outcome, Progress};
 pub use image::{Built, Equipment, Image, Source};

@@ -92,7 +92,7 @@ pub(crate) fn glibc_version(libc: &Path) -> Result<(u32, u32), VmError> {
         let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(str::parse);
         Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
     });
-    version.ok_or_else(|| VmError::Unfit(format!("{} does not say its version", libc.display())))
+    version.ok_or_else(|| VmError::Unfit(format!("{} contains no version", libc.display())))
 }
 
 #[cfg(test)]

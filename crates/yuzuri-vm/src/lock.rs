@@ -1,6 +1,6 @@
 //! The packages of a guest: name, version and checksum of each.
 
-use crate::{Arch, Equipment, Kernel, VmError};
+use crate::{Equipment, Kernel, VmError};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
@@ -107,16 +107,16 @@ impl Lock {
                 packages.len()
             )));
         }
-        packages.extend(self.set(&userland_set(kernel.arch())));
+        packages.extend(self.set(&userland_set(kernel.arch().debian())));
         if equipment == Equipment::Wireless {
-            packages.extend(self.set(&wireless_set(kernel.arch())));
+            packages.extend(self.set(&wireless_set(kernel.arch().debian())));
         }
         Ok(packages)
     }
 
     /// Packages needed for cross-building.
-    pub(crate) fn cross(&self, arch: Arch) -> Vec<Package> {
-        self.set(&cross_set(arch))
+    pub(crate) fn cross(&self, architecture: &str) -> Vec<Package> {
+        self.set(&cross_set(architecture))
     }
 
     fn set(&self, set: &str) -> Vec<Package> {
@@ -124,20 +124,20 @@ impl Lock {
     }
 }
 
-pub(crate) fn cross_set(arch: Arch) -> String {
-    format!("cross-{}", arch.debian())
+pub(crate) fn cross_set(architecture: &str) -> String {
+    format!("cross-{architecture}")
 }
 
 pub(crate) fn kernel_set(kernel: Kernel) -> String {
     format!("kernel-{kernel}")
 }
 
-pub(crate) fn userland_set(arch: Arch) -> String {
-    format!("userland-{}", arch.debian())
+pub(crate) fn userland_set(architecture: &str) -> String {
+    format!("userland-{architecture}")
 }
 
-pub(crate) fn wireless_set(arch: Arch) -> String {
-    format!("wireless-{}", arch.debian())
+pub(crate) fn wireless_set(architecture: &str) -> String {
+    format!("wireless-{architecture}")
 }
 
 /// SHA-256 of the concatenated parts, in hexadecimal.

@@ -39,8 +39,9 @@ enum Action {
     Test(Test),
     /// Fetch the libraries for cross-building the monitor and print their folder.
     Cross {
-        /// Target architecture: amd64 or arm64.
-        arch: Arch,
+        /// Target architecture, Debian's name.
+        #[arg(value_parser = yuzuri_vm::CROSS_ARCHITECTURES)]
+        arch: String,
     },
     /// Write a lock file with the archive's current versions of all packages.
     Lock {
@@ -228,7 +229,7 @@ fn run(run: Run) -> anyhow::Result<ExitCode> {
     )?;
     if !quiet {
         say(&format!(
-            "exit code {}; {:.2} s of the guest's time; {:.1} s of CPU ({:.1} to boot), {:.1} s on the wall",
+            "exit code {}; {:.2} s of the guest's time; {:.1} s of CPU ({:.1} to boot), {:.1} s wall-clock",
             outcome.code, outcome.guest_s, outcome.cpu_s, outcome.boot_cpu_s, outcome.wall_s
         ));
     }
@@ -249,7 +250,7 @@ fn act(action: Action) -> anyhow::Result<ExitCode> {
         Action::Run(words) => return run(words),
         Action::Test(words) => return test(words),
         Action::Cross { arch } => {
-            let folder = yuzuri_vm::cross_libraries(&Cache::open()?, arch, &mut |text| say(text))?;
+            let folder = yuzuri_vm::cross_libraries(&Cache::open()?, &arch, &mut |text| say(text))?;
             println!("{}", folder.display());
         }
         Action::Lock { file } => {

@@ -45,7 +45,7 @@ const MODULES: &[&str] = &[
     "act_police",
     "act_gact",
     "act_skbedit",
-    // congestion controls
+    // congestion control algorithms
     "tcp_bbr",
     "tcp_bic",
     "tcp_cdg",

@@ -109,7 +109,7 @@ impl Suite {
         let mut report = Report::read(&text);
         match outcome {
             Ok(outcome) => say(&format!(
-                "{kernel}: {:.0} s of the guest's time, {:.0} s of CPU, {:.0} s on the wall",
+                "{kernel}: {:.0} s of the guest's time, {:.0} s of CPU, {:.0} s wall-clock",
                 outcome.guest_s, outcome.cpu_s, outcome.wall_s
             )),
             // The results up to the failure are kept.

@@ -44,7 +44,7 @@ use anyhow::Context;
 use yuzuri_kernel::{Monitor, MonitorError, Options, Poller, Watch};
 
 /// Opens the best available source: the kernel monitor, or polling without privilege or BTF. The
-/// session says which.
+/// session reports which.
 ///
 /// # Errors
 /// If the filter names something that does not exist, or if no source is available.
@@ -60,7 +60,7 @@ pub fn source(options: &Options, polls: bool) -> anyhow::Result<Box<dyn Watch>> 
         Ok(monitor) => Ok(Box::new(monitor)),
         // Polling does not help with a filter that names something that does not exist.
         Err(error @ MonitorError::Filter(_)) => Err(error.into()),
-        // The session's hooks give the reason, to the user and in the recording.
+        // The session's hooks contain the reason, for the user and in the recording.
         Err(error) => poll(&error.to_string()).context("falling back to polling sock_diag"),
     }
 }

@@ -178,7 +178,7 @@ impl Sinks {
         self.destinations.push(Destination::Direct(Mutex::new(direct)));
     }
 
-    /// Gives a batch to every sink. Accounts in it include what the recording has lost so far.
+    /// Passes a batch to every sink. Accounts in it include what the recording has lost so far.
     pub fn give(&self, batch: &Batch) {
         let lost = self.lost_to_recording();
         if lost > 0 && batch.iter().any(|item| matches!(item, Item::Account(_))) {
@@ -221,7 +221,7 @@ impl Sinks {
         self.recordings().map(|worker| worker.missing.all()).sum()
     }
 
-    /// Gives the sinks the last items of a source, and its closing account last. That account
+    /// Passes the last items of a source to the sinks, and its closing account last. That account
     /// includes what the recording loses at its own end. Returns the account as every sink received
     /// it.
     pub fn conclude(&self, mut items: Vec<Item>, mut account: Account) -> Account {

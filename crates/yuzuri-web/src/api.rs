@@ -34,7 +34,8 @@ const MAX_POINTS: usize = 4096;
 pub(crate) struct App {
     pub(crate) shared: Arc<Shared>,
     pub(crate) guard: Arc<Guard>,
-    /// Notified when a browser connects, so that its first update need not wait for the next turn.
+    /// Notified when a browser connects, so that its first update does not wait for the next
+    /// interval.
     pub(crate) browser_connected: Arc<Notify>,
     pub(crate) share: Arc<DaemonStatus>,
     pub(crate) bottlenecks: Arc<Bottlenecks>,
@@ -65,7 +66,7 @@ impl From<Refused> for Refusal {
     }
 }
 
-type Answer = Result<Response<Body>, Refusal>;
+type ApiResult = Result<Response<Body>, Refusal>;
 
 fn json(status: StatusCode, body: String) -> Response<Body> {
     let mut response = Response::new(Body::from(body));
@@ -147,7 +148,7 @@ async fn checks(State(app): State<App>, request: Request, next: Next) -> Respons
     response
 }
 
-async fn assets(method: Method, uri: Uri, headers: HeaderMap) -> Answer {
+async fn assets(method: Method, uri: Uri, headers: HeaderMap) -> ApiResult {
     if method != Method::GET && method != Method::HEAD {
         return Err(Refusal(StatusCode::METHOD_NOT_ALLOWED, "only GET here".into()));
     }
@@ -155,7 +156,7 @@ async fn assets(method: Method, uri: Uri, headers: HeaderMap) -> Answer {
         .ok_or_else(|| Refusal(StatusCode::NOT_FOUND, "there is nothing at this address".into()))
 }
 
-async fn session(State(app): State<App>) -> Answer {
+async fn session(State(app): State<App>) -> ApiResult {
     Ok(json(StatusCode::OK, encode::session(&app.shared.model.lock())))
 }
 
@@ -203,7 +204,7 @@ struct LiveQuery {
     flows: String,
 }
 
-async fn live(State(app): State<App>, uri: Uri) -> Answer {
+async fn live(State(app): State<App>, uri: Uri) -> ApiResult {
     let LiveQuery { flows } = query(&uri)?;
     let flows = flow_ids(flows.split(',').filter(|id| !id.is_empty()))?;
     let id = crate::guard::Token::random().map_err(|error| {
@@ -236,12 +237,12 @@ struct Choice {
 async fn select_flows(
     State(app): State<App>,
     bytes: Result<Bytes, axum::extract::rejection::BytesRejection>,
-) -> Answer {
+) -> ApiResult {
     let Choice { client, flows } = body(bytes)?;
     let flows = flow_ids(flows.iter().map(String::as_str))?;
     let known = app.shared.limits_of(&flows);
-    // Subscribe before choosing, and under the hub's lock: then a browser that leaves at this
-    // moment unsubscribes the right flows.
+    // Subscribe before selecting, and under the broadcaster's lock: a browser that leaves at this
+    // moment then unsubscribes the right flows.
     let mut broadcast = app.shared.broadcast.lock();
     let former = broadcast.select_flows(&client, flows.clone()).ok_or_else(|| {
         Refusal(
@@ -291,13 +292,13 @@ fn row_of(model: &yuzuri_view::LiveModel, id: FlowId) -> Result<&yuzuri_view::Ro
     model.row(id).ok_or_else(|| Refusal(StatusCode::NOT_FOUND, format!("there is no flow {id} (any more)")))
 }
 
-async fn numbers(State(app): State<App>, Path(id): Path<String>) -> Answer {
+async fn numbers(State(app): State<App>, Path(id): Path<String>) -> ApiResult {
     let id = flow_id(&id)?;
     let model = app.shared.model.lock();
     Ok(json(StatusCode::OK, encode::numbers(TimeBase::of(&model), row_of(&model, id)?)))
 }
 
-async fn history(State(app): State<App>, Path(id): Path<String>, uri: Uri) -> Answer {
+async fn history(State(app): State<App>, Path(id): Path<String>, uri: Uri) -> ApiResult {
     let epoch = app.shared.broadcast.lock().epoch();
     let text = window(&app, &id, &uri, |base, model, row, from, to, points| {
         let mut out = format!("{{\"now\":{},\"epoch\":{epoch},\"buckets\":", base.us(model.now_ns()));
@@ -318,7 +319,7 @@ async fn history(State(app): State<App>, Path(id): Path<String>, uri: Uri) -> An
     Ok(json(StatusCode::OK, text))
 }
 
-async fn history_csv(State(app): State<App>, Path(id): Path<String>, uri: Uri) -> Answer {
+async fn history_csv(State(app): State<App>, Path(id): Path<String>, uri: Uri) -> ApiResult {
     let text = window(&app, &id, &uri, |base, _, row, from, to, points| {
         let mut out = String::new();
         encode::csv_head(&mut out);
@@ -338,7 +339,10 @@ async fn history_csv(State(app): State<App>, Path(id): Path<String>, uri: Uri) -
 
 /// Runs requests that may block on another thread, so that no browser waits for another one's
 /// request.
-async fn ask(app: App, request: impl FnOnce(&dyn Control) -> Result<(), Refused> + Send + 'static) -> Answer {
+async fn ask(
+    app: App,
+    request: impl FnOnce(&dyn Control) -> Result<(), Refused> + Send + 'static,
+) -> ApiResult {
     let control = app.shared.control.clone();
     let asked = tokio::task::spawn_blocking(move || request(&*control)).await;
     asked.map_err(|_| {
@@ -357,7 +361,7 @@ struct FilterRequest {
 async fn filter(
     State(app): State<App>,
     bytes: Result<Bytes, axum::extract::rejection::BytesRejection>,
-) -> Answer {
+) -> ApiResult {
     let FilterRequest { filter } = body(bytes)?;
     let filter: Filter =
         filter.parse().map_err(|error: yuzuri_trace::FilterError| Refusal::bad(error.to_string()))?;
@@ -373,7 +377,7 @@ struct DensityRequest {
 async fn density(
     State(app): State<App>,
     bytes: Result<Bytes, axum::extract::rejection::BytesRejection>,
-) -> Answer {
+) -> ApiResult {
     let DensityRequest { interval_us } = body(bytes)?;
     let density = match interval_us {
         0 => Density::EveryAck,
@@ -394,7 +398,7 @@ struct ReplayRequest {
 async fn replay(
     State(app): State<App>,
     bytes: Result<Bytes, axum::extract::rejection::BytesRejection>,
-) -> Answer {
+) -> ApiResult {
     let ReplayRequest { paused, speed, position_us } = body(bytes)?;
     if paused.is_none() && speed.is_none() && position_us.is_none() {
         return Err(Refusal::bad("one of paused, speed, position_us is needed"));
@@ -416,7 +420,7 @@ async fn replay(
 }
 
 /// The sharing daemon's status unchanged, or `running: false` with the reason.
-async fn share(State(app): State<App>) -> Answer {
+async fn share(State(app): State<App>) -> ApiResult {
     match app.share.ask().await {
         DaemonAnswer::Status(text) => Ok(json(StatusCode::OK, text.to_string())),
         DaemonAnswer::NoDaemon { why, help } => {
@@ -428,7 +432,7 @@ async fn share(State(app): State<App>) -> Answer {
 }
 
 /// Which flows share a bottleneck, as far as the last minute shows it.
-async fn bottlenecks(State(app): State<App>) -> Answer {
+async fn bottlenecks(State(app): State<App>) -> ApiResult {
     let answer = app.bottlenecks.ask(&app.shared).await;
     answer.map(|text| json(StatusCode::OK, text.to_string())).ok_or_else(|| {
         let why = "comparing the flows failed inside Yuzuri; see its own output";

@@ -24,7 +24,7 @@ impl Bottlenecks {
     /// The answer; `None` if computing it failed.
     pub(crate) async fn ask(&self, shared: &Arc<Shared>) -> Option<Arc<str>> {
         let epoch = shared.broadcast.lock().epoch();
-        // Those who wait for the lock get the same answer.
+        // Requests that wait for the lock get the same answer.
         let mut last = self.last.lock().await;
         if let Some((at, of, answer)) = &*last
             && *of == epoch

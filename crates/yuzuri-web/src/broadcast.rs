@@ -1,5 +1,5 @@
-//! Decides what browsers are sent, and when. Each message is encoded once and shared by its
-//! receivers.
+//! Decides which messages are sent to which browsers, and when. Each message is encoded once and
+//! shared by its receivers.
 
 use crate::client::{Client, message};
 use crate::encode::{self, TimeBase};
@@ -21,7 +21,7 @@ const OTHER_EVENTS: usize = 100;
 /// Events of different CPUs may be out of order by this much; buckets are sent once it has passed.
 const SETTLE_NS: u64 = 10_000_000;
 
-/// The browsers, and the state that they were sent last.
+/// The browsers, and the state last sent to them.
 #[derive(Debug, Default)]
 pub(crate) struct Broadcaster {
     clients: Vec<Client>,
@@ -217,8 +217,8 @@ pub(crate) fn send_chart(shared: &Shared) {
 
 /// Sends changed rows, and all rows to browsers that are new or missed some.
 pub(crate) fn send_rows(shared: &Shared) {
-    // Not under the hub's lock while the model's is held: the thread that fills the model may call
-    // `Page::reset`.
+    // Do not hold the broadcaster's lock together with the model's: the thread that fills the model
+    // may call `Page::reset`.
     let (mut sent, all_for_some, epoch) = {
         let mut broadcast = shared.broadcast.lock();
         if broadcast.clients.is_empty() {

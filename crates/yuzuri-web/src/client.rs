@@ -16,7 +16,7 @@ const QUEUE: usize = 64;
 /// How long a full queue is tolerated.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The hub's side of a browser.
+/// The broadcaster's side of a browser.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) id: String,

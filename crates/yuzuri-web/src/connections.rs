@@ -1,5 +1,5 @@
 //! Limits connections. Connections that have not shown the token are limited in number and time,
-//! and a new one displaces the oldest. So a client that opens thousands displaces its own
+//! and a new one displaces the oldest. A client that opens thousands therefore displaces its own
 //! connections. A client with the token needs such a place only until its first request has
 //! arrived; from then on it counts against a separate limit.
 
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_of_a_source_makes_way_and_others_stay() {
+    fn a_sources_oldest_connection_is_evicted_and_others_stay() {
         let connections = Connections::new(u64::MAX);
         let other = connections.admit(ip(1));
         let held: Vec<_> = (0..MAX_OF_ONE_SOURCE + 5).map(|_| connections.admit(ip(2))).collect();
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_is_taken_the_source_that_has_most_gives_one() {
+    fn when_all_slots_are_taken_the_source_with_most_loses_one() {
         let connections = Connections::new(0);
         assert_eq!((connections.max_unproved, connections.max_of_one_source), (16, 8));
         let few: Vec<_> = (0..4).map(|_| connections.admit(ip(1))).collect();
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_shows_the_token_has_room_of_its_own() {
+    fn connections_with_the_token_have_slots_of_their_own() {
         let connections = Connections::new(0);
         let proved: Vec<_> = (0..MAX_PROVED)
             .map(|_| {

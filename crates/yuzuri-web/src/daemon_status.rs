@@ -15,8 +15,8 @@ use tokio::time::Instant;
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum size of its answer, bytes: some thousand flows.
 const MAX: u64 = 1024 * 1024;
-/// An answer is reused for this long. The daemon works every half second and answers one client at
-/// a time: many browsers must not keep others from it.
+/// An answer is reused for this long. The daemon publishes a new status every 500 ms, and many
+/// browsers must not occupy its control socket.
 const FRESH: Duration = Duration::from_millis(250);
 
 /// The result of a status request.

@@ -26,7 +26,7 @@ impl TimeBase {
         (mono_ns as i64).wrapping_sub(self.start_ns as i64).div_euclid(1000)
     }
 
-    /// The inverse; times before the boot become the boot.
+    /// The inverse; times before boot become 0.
     pub(crate) fn mono_ns(self, us: i64) -> u64 {
         (self.start_ns as i64).saturating_add(us.saturating_mul(1000)).max(0) as u64
     }
@@ -121,7 +121,7 @@ pub(crate) fn event(out: &mut String, base: TimeBase, logged: &Logged) {
     out.push(']');
 }
 
-/// A density as the interval in microseconds; 0 at every ACK.
+/// A density as the interval in microseconds; 0 for every ACK.
 pub(crate) fn interval_us(density: Density) -> u64 {
     density.interval().as_micros() as u64
 }

@@ -8,7 +8,7 @@ use yuzuri_view::{Bucket, Level, RecordLimits, ShownBound};
 /// Width of the finest buckets, nanoseconds: about a pixel of a four-second window.
 pub(crate) const FINE_NS: u64 = 4_000_000;
 /// Fine buckets kept per flow until they are sent: 16 s, or a tenth of a second of a replay at 160
-/// times.
+/// times real time.
 const MAX_FINE: usize = 4096;
 /// Maximum number of buckets of a flow in one message; more (a fast replay) are merged.
 const MAX_MESSAGE_BUCKETS: usize = 256;
@@ -36,10 +36,10 @@ impl Feed {
 
     /// Forgets all history.
     pub(crate) fn clear(&mut self) {
-        for fed in self.flows.values_mut() {
-            fed.level = Level::new(FINE_NS, MAX_FINE);
-            fed.limits = FlowLimits::default();
-            fed.bound = ShownBound::default();
+        for subscribed in self.flows.values_mut() {
+            subscribed.level = Level::new(FINE_NS, MAX_FINE);
+            subscribed.limits = FlowLimits::default();
+            subscribed.bound = ShownBound::default();
         }
     }
 
@@ -59,9 +59,9 @@ impl Feed {
 
     pub(crate) fn unsubscribe(&mut self, flows: &[FlowId]) {
         for flow in flows {
-            if let Some(fed) = self.flows.get_mut(flow) {
-                fed.users -= 1;
-                if fed.users == 0 {
+            if let Some(subscribed) = self.flows.get_mut(flow) {
+                subscribed.users -= 1;
+                if subscribed.users == 0 {
                     self.flows.remove(flow);
                 }
             }
@@ -80,9 +80,9 @@ impl Feed {
     }
 
     fn push_event(&mut self, event: &Event) {
-        if let Some(fed) = self.flows.get_mut(&event.flow) {
-            let by_record = RecordLimits::by(&mut fed.limits, event);
-            fed.level.push(event, &by_record, fed.bound.segments(event));
+        if let Some(subscribed) = self.flows.get_mut(&event.flow) {
+            let by_record = RecordLimits::by(&mut subscribed.limits, event);
+            subscribed.level.push(event, &by_record, subscribed.bound.segments(event));
         }
     }
 

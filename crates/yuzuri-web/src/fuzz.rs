@@ -166,7 +166,7 @@ mod tests {
 
     /// The fuzzer's corpus reaches every request, and is admitted only with the token.
     #[test]
-    fn the_seeds_are_requests() {
+    fn the_fuzz_seeds_reach_every_request() {
         let (open, guarded) = (fuzzed(None), fuzzed(Some(SECRET)));
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/http");
         let mut seeds = 0;

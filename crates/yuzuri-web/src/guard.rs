@@ -77,7 +77,7 @@ impl Guard {
         if *method == Method::POST {
             let kind = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
             if kind.split(';').next().is_none_or(|k| !k.trim().eq_ignore_ascii_case("application/json")) {
-                return Err(turned(
+                return Err(rejection(
                     StatusCode::UNSUPPORTED_MEDIA_TYPE,
                     "send JSON with 'Content-Type: application/json'",
                 ));
@@ -91,11 +91,11 @@ impl Guard {
         let host = match (uri.authority(), hosts.next(), hosts.next()) {
             (Some(authority), _, None) => authority.to_string(),
             (None, Some(value), None) => value.to_str().unwrap_or_default().to_string(),
-            _ => return Err(turned(StatusCode::BAD_REQUEST, "exactly one Host header is needed")),
+            _ => return Err(rejection(StatusCode::BAD_REQUEST, "exactly one Host header is needed")),
         };
         let name = host_name(&host);
         if name.is_empty() {
-            return Err(turned(StatusCode::BAD_REQUEST, "the Host header is not a host and port"));
+            return Err(rejection(StatusCode::BAD_REQUEST, "the Host header is not a host and port"));
         }
         // Attackers may make their own names resolve to this address (DNS rebinding), so on
         // loopback only loopback names are accepted. With other addresses the names are not known;
@@ -103,7 +103,7 @@ impl Guard {
         let own = name.eq_ignore_ascii_case("localhost")
             || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback() || ip == self.bound.ip());
         if self.bound.ip().is_loopback() && !own {
-            return Err(turned(
+            return Err(rejection(
                 StatusCode::FORBIDDEN,
                 &format!("this page answers to localhost and loopback addresses only, not to '{name}'"),
             ));
@@ -127,7 +127,7 @@ impl Guard {
         if crate::assets::has(uri.path()) {
             return Ok(Admitted::Public);
         }
-        Err(turned(
+        Err(rejection(
             StatusCode::UNAUTHORIZED,
             "a token is needed: open the address that yuzuri printed, which ends in #token=…, or send the token as \
              'Authorization: Bearer TOKEN'",
@@ -135,13 +135,13 @@ impl Guard {
     }
 }
 
-fn turned(status: StatusCode, why: &str) -> Rejection {
+fn rejection(status: StatusCode, why: &str) -> Rejection {
     (status, why.to_string())
 }
 
 /// Browsers state the origin of a request; requests from other sites are refused.
 fn check_site(method: &Method, uri: &Uri, headers: &HeaderMap, host: &str) -> Result<(), Rejection> {
-    let other = || turned(StatusCode::FORBIDDEN, "requests from other sites are refused");
+    let other = || rejection(StatusCode::FORBIDDEN, "requests from other sites are refused");
     if method != Method::GET
         && method != Method::HEAD
         && let Some(origin) = headers.get(header::ORIGIN)
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_opens_by_header_or_query_and_by_no_cookie() {
+    fn the_token_is_accepted_in_a_header_or_query_and_not_in_a_cookie() {
         let token = Token::random().unwrap();
         for bound in ["0.0.0.0:80", "127.0.0.1:80"] {
             let guard = Guard { bound: bound.parse().unwrap(), token: Some(token.clone()) };
@@ -268,13 +268,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_guess_passes(guess in "\\PC{0,40}") {
+        fn only_the_token_itself_is_accepted(guess in "\\PC{0,40}") {
             let token = Token("0123456789abcdef0123456789abcdef".into());
             prop_assert_eq!(token.is(&guess), guess == token.0);
         }
 
         #[test]
-        fn any_host_is_judged(host in "[ -~]{0,60}") {
+        fn any_host_header_is_parsed_without_panic(host in "[ -~]{0,60}") {
             let _ = ask(&loopback(), Method::GET, "/", &[("host", &host)]);
         }
     }

@@ -28,9 +28,9 @@ const BACKLOG: i32 = 4096;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Intervals at which browsers are updated.
-const CHART_TURN: Duration = Duration::from_millis(100);
-const ROWS_TURN: Duration = Duration::from_millis(250);
-const STATUS_TURN: Duration = Duration::from_millis(500);
+const CHART_INTERVAL: Duration = Duration::from_millis(100);
+const ROWS_INTERVAL: Duration = Duration::from_millis(250);
+const STATUS_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The server's address and access control.
 #[derive(Debug, Clone)]
@@ -307,12 +307,13 @@ async fn run(listener: TcpListener, app: App, connections: Arc<Connections>, sto
 }
 
 async fn send_updates(shared: Arc<Shared>, browser_connected: Arc<Notify>) {
-    let turns = |period| {
-        let mut turns = tokio::time::interval(period);
-        turns.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        turns
+    let every = |period| {
+        let mut interval = tokio::time::interval(period);
+        interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        interval
     };
-    let (mut chart, mut rows, mut status) = (turns(CHART_TURN), turns(ROWS_TURN), turns(STATUS_TURN));
+    let (mut chart, mut rows, mut status) =
+        (every(CHART_INTERVAL), every(ROWS_INTERVAL), every(STATUS_INTERVAL));
     loop {
         tokio::select! {
             _ = browser_connected.notified() => {

@@ -107,15 +107,15 @@ fn flooded(ip: std::net::IpAddr, local: std::net::IpAddr) {
     assert!(worst < Duration::from_secs(1), "{worst:?}");
     assert_eq!(ask(addr, &"0".repeat(32)).unwrap().0, 401);
     // The stream continues: earlier and new messages arrive.
-    let mut said = 0;
+    let mut status_events = 0;
     let until = Instant::now() + Duration::from_secs(10);
     let mut buffer = [0; 65536];
-    while said < 3 && Instant::now() < until {
+    while status_events < 3 && Instant::now() < until {
         let length = stream.read(&mut buffer).unwrap();
         assert!(length > 0, "the stream ended");
-        said += String::from_utf8_lossy(&buffer[..length]).matches("event: status").count();
+        status_events += String::from_utf8_lossy(&buffer[..length]).matches("event: status").count();
     }
-    assert!(said >= 3);
+    assert!(status_events >= 3);
     drop(server);
     let tried = (HELD + made) as u64;
     yuzuri_testnet::attack(
@@ -128,7 +128,7 @@ fn flooded(ip: std::net::IpAddr, local: std::net::IpAddr) {
 
 /// One after the other: each needs all descriptors.
 #[test]
-fn who_has_the_token_is_answered_under_ten_thousand_half_open_connections() {
+fn a_client_with_the_token_is_answered_during_ten_thousand_half_open_connections() {
     flooded(Ipv4Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into());
     flooded(Ipv6Addr::UNSPECIFIED.into(), Ipv6Addr::LOCALHOST.into());
 }

@@ -179,7 +179,7 @@ fn wait(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 #[test]
-fn the_page_comes_whole_packed_and_guarded() {
+fn the_page_is_served_complete_compressed_and_with_security_headers() {
     let fixture = fixture();
     let page = fixture.get("/");
     assert_eq!(status(&page), 200);
@@ -214,7 +214,7 @@ fn the_page_comes_whole_packed_and_guarded() {
 }
 
 #[test]
-fn strangers_are_turned_away() {
+fn requests_from_other_sites_and_hosts_are_refused() {
     let fixture = fixture();
     let ask = |head: &str| fixture.raw(format!("{head}\r\nConnection: close\r\n\r\n").as_bytes());
     assert_eq!(status(&ask("GET / HTTP/1.1\r\nHost: rebound.example")), 403);
@@ -265,7 +265,7 @@ const ROUTES: [&str; 16] = [
 
 /// All that a client without the token may have: the page's own files, which are the same for
 /// everybody.
-fn nobody_gets_in(fixture: &Fixture) {
+fn assert_only_page_files_without_token(fixture: &Fixture) {
     for path in ROUTES {
         for method in ["GET", "POST", "HEAD", "PUT", "DELETE"] {
             for more in [
@@ -306,7 +306,7 @@ fn nobody_gets_in(fixture: &Fixture) {
 fn on_loopback_every_route_needs_the_token() {
     let fixture = fixture();
     assert_eq!(fixture.token.len(), 32);
-    nobody_gets_in(&fixture);
+    assert_only_page_files_without_token(&fixture);
     assert_eq!(status(&fixture.get("/api/session")), 200);
     assert_eq!(status(&fixture.ask(&format!("/api/session?token={}", fixture.token), "")), 200);
     // Another page's token is not valid here.
@@ -319,14 +319,14 @@ fn on_loopback_every_route_needs_the_token() {
 }
 
 #[test]
-fn where_it_listens_wider_every_route_needs_the_token() {
+fn on_a_wildcard_address_every_route_needs_the_token() {
     let model = model();
     let page = Page::new(model.clone(), Arc::new(NoControl));
     let server = serve(Options::new(([0, 0, 0, 0], 0).into()), page.clone()).unwrap();
     let addr = SocketAddr::from(([127, 0, 0, 1], server.addr().port()));
     let token = token(&server);
     let fixture = Fixture { model, page, addr, server: Some(server), token };
-    nobody_gets_in(&fixture);
+    assert_only_page_files_without_token(&fixture);
     let head = "GET /api/session HTTP/1.1\r\nHost: box.lan\r\nConnection: close";
     let answer = fixture.raw(format!("{head}\r\nAuthorization: Bearer {}\r\n\r\n", fixture.token).as_bytes());
     assert_eq!(status(&answer), 200);
@@ -335,7 +335,7 @@ fn where_it_listens_wider_every_route_needs_the_token() {
 }
 
 #[test]
-fn rubbish_is_refused_in_one_line() {
+fn invalid_requests_are_refused_in_one_line() {
     let fixture = fixture();
     for (path, expected) in [
         ("/nowhere", 404),
@@ -407,7 +407,7 @@ proptest! {
 
     /// Whatever bytes arrive, the server refuses or closes, and continues to serve.
     #[test]
-    fn any_bytes_leave_the_server_well(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+    fn the_server_serves_on_after_arbitrary_bytes(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
         let fixture = fuzzed();
         let answer = fixture.exchange(&bytes, true);
         prop_assert!(answer.is_empty() || (400..500).contains(&status(&answer)), "{}", answer);
@@ -436,7 +436,7 @@ proptest! {
     }
 
     #[test]
-    fn any_filter_is_judged(text in "\\PC{0,80}") {
+    fn any_filter_is_accepted_or_refused(text in "\\PC{0,80}") {
         let fixture = fuzzed();
         let body = serde_json::json!({ "filter": text }).to_string();
         let expected = if text.parse::<Filter>().is_ok() { 409 } else { 400 };

@@ -95,7 +95,7 @@ fn the_daemons_status_is_passed_on_as_it_is() {
 }
 
 #[test]
-fn without_a_daemon_that_is_said_with_the_command_that_starts_one() {
+fn without_a_daemon_the_answer_names_the_command_that_starts_one() {
     let fixture = fixture();
     let (status, answer) = fixture.json();
     assert_eq!((status, &answer["running"]), (200, &serde_json::json!(false)));
@@ -113,7 +113,7 @@ fn without_a_daemon_that_is_said_with_the_command_that_starts_one() {
 }
 
 #[test]
-fn a_daemon_that_is_silent_or_endless_or_speaks_otherwise_is_a_bad_gateway() {
+fn a_daemon_that_answers_late_too_much_or_no_json_gives_bad_gateway() {
     let fixture = fixture();
     let mut large = b"{\"a\":\"".to_vec();
     large.resize(3 << 20, b'x');
@@ -154,7 +154,7 @@ fn many_browsers_ask_the_daemon_no_more_than_one() {
 }
 
 #[test]
-fn who_may_not_see_the_page_may_not_see_the_sharing() {
+fn the_sharing_status_needs_the_same_access_as_the_page() {
     let fixture = fixture();
     let asked = daemon(&fixture.socket(), vec![STATUS.into()]);
     assert_eq!(fixture.ask("Host: rebound.example\r\n").0, 403);
@@ -173,7 +173,7 @@ proptest! {
     /// Any answer of the daemon is passed on if it is a JSON object, and refused in one line
     /// otherwise.
     #[test]
-    fn any_answer_of_the_daemon_is_judged(text in prop_oneof![
+    fn any_answer_of_the_daemon_is_passed_on_or_refused(text in prop_oneof![
         "\\PC{0,60}",
         r#"\{"[a-z"\\\\]{0,4}":[\[\]{}0-9",:]{0,10}\}[\]} ]?"#,
         prop::collection::vec(any::<u8>(), 0..60).prop_map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),

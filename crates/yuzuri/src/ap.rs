@@ -124,7 +124,7 @@ pub fn run(args: ApArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn say(what: &str) {
+fn note(what: &str) {
     yuzuri_exit::note!("yuzuri ap: {what}");
 }
 
@@ -174,8 +174,8 @@ impl EffectiveConfig {
 fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let signals = Signals::take().context("preparing for signals")?;
     let chosen = EffectiveConfig::of(args)?;
-    let places = DaemonFiles::of_access_point(args.runtime.clone());
-    let sole = places.take()?;
+    let files = DaemonFiles::of_access_point(args.runtime.clone());
+    let instance_lock = files.take()?;
     let dry_run = chosen.dry_run;
     let mut ap = ApLoop::start(ApConfig {
         policy: PolicyConfig { name: PolicyName::Yuzuri, objective: chosen.objective, capacity_bps: None },
@@ -183,7 +183,7 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
         rules: chosen.rules,
         radio: chosen.radio,
         gate: yuzuri_share::gate_options(!chosen.clsact),
-        status_file: Some(places.status_file()),
+        status_file: Some(files.status_file()),
         metrics_file: chosen.metrics_file,
         hostapd: chosen.hostapd,
         group: chosen.group,
@@ -191,10 +191,10 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
     })?;
     ap.drop_privileges()?;
     yuzuri_share::give_back_memory();
-    let socket = ControlSocket::of_text(&places.socket(), ap.text())?;
+    let socket = ControlSocket::of_text(&files.socket(), ap.text())?;
     let what = if dry_run { "only reporting what it would do" } else { "sharing" };
-    let folder = places.status_file();
-    say(&format!("{what}; `yuzuri ap status` reads {}", folder.display()));
+    let folder = files.status_file();
+    note(&format!("{what}; `yuzuri ap status` reads {}", folder.display()));
     let mut watchdog = Watchdog::ready();
     let mut reported = Vec::new();
     while !signals.stopped() {
@@ -203,10 +203,12 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
                 Ok(EffectiveConfig { rules, objective, radio, dry_run, .. }) => {
                     ap.reload(rules, objective, radio);
                     ap.set_dry_run(dry_run);
-                    say("the settings were reloaded; devices, clsact, the metrics file, hostapd's sockets \
-                         and the members' key need a restart");
+                    note(
+                        "the settings were reloaded; devices, clsact, the metrics file, hostapd's sockets \
+                         and the members' key need a restart",
+                    );
                 }
-                Err(error) => say(&format!("the settings stay as they were: {error:#}")),
+                Err(error) => note(&format!("the settings stay as they were: {error:#}")),
             }
         }
         ap.step(&signals.stop);
@@ -218,7 +220,7 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
         // Report each problem once, and again only after it has changed.
         if ap.status().problems != reported {
             reported.clone_from(&ap.status().problems);
-            reported.iter().for_each(|problem| say(problem));
+            reported.iter().for_each(|problem| note(problem));
         }
         watchdog.feed();
     }
@@ -226,7 +228,7 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
     // A second signal ends the process immediately.
     ap.leave(&AtomicBool::new(false));
     drop(socket);
-    drop(sole);
+    drop(instance_lock);
     Ok(ExitCode::SUCCESS)
 }
 

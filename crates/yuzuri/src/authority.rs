@@ -1,4 +1,4 @@
-//! `yuzuri share authority`: issues the keys of a group's members and shuts members out.
+//! `yuzuri share authority`: issues the keys of a group's members and excludes members.
 
 use clap::Subcommand;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Processes that accept connections from strangers drop everything that they no longer need.
+//! Processes that accept network connections drop all privileges after setup.
 
 use yuzuri_confine::{Identity, SystemCalls};
 
@@ -12,8 +12,8 @@ pub const USER_HELP: &str =
 /// If privileges remain.
 pub fn to(identity: Option<Identity>, calls: &SystemCalls) -> anyhow::Result<()> {
     yuzuri_confine::give_up_privileges(identity)?;
-    // A kernel without seccomp is no reason not to serve: the most important privileges are gone
-    // already.
+    // A kernel without seccomp does not prevent serving: the capabilities and user are already
+    // dropped.
     if let Err(error) = calls.permit_only() {
         yuzuri_exit::note!("yuzuri: the system calls of this process are not restricted: {error}");
     }

@@ -72,8 +72,7 @@ impl Signals {
 
 /// Notifies the service manager, if there is one.
 pub fn notify(states: &[NotifyState]) {
-    // An error is harmless: without a service manager there is nothing to notify, and one that does
-    // not listen sees the state itself.
+    // Errors are ignored: without a service manager there is nothing to notify.
     let _ = sd_notify::notify(states);
 }
 
@@ -90,7 +89,7 @@ impl Watchdog {
         Watchdog { each: sd_notify::watchdog_enabled().map(|within| within / 2), fed: Instant::now() }
     }
 
-    /// Called in each turn of the daemon.
+    /// Notifies the watchdog when half of its interval has passed. Call it in each iteration.
     pub fn feed(&mut self) {
         if self.each.is_some_and(|each| self.fed.elapsed() >= each) {
             self.fed = Instant::now();

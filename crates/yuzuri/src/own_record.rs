@@ -29,16 +29,16 @@ pub struct OwnRecord {
 
 impl OwnRecord {
     /// Begins the file. `None` if that fails, which has then been reported.
-    pub fn start(path: &Path, overwrite: bool, voice: EventReporter) -> Option<OwnRecord> {
-        OwnRecord::try_start(path, overwrite, voice)
-            .map_err(|error| voice.warn(WarningKind::Recording, &format!("not recorded: {error}")))
+    pub fn start(path: &Path, overwrite: bool, reporter: EventReporter) -> Option<OwnRecord> {
+        OwnRecord::try_start(path, overwrite, reporter)
+            .map_err(|error| reporter.warn(WarningKind::Recording, &format!("not recorded: {error}")))
             .ok()
     }
 
-    fn try_start(path: &Path, overwrite: bool, voice: EventReporter) -> anyhow::Result<OwnRecord> {
+    fn try_start(path: &Path, overwrite: bool, reporter: EventReporter) -> anyhow::Result<OwnRecord> {
         let own = OwnSockets::default();
         let poller = Poller::of_own(own.clone(), Density::default())?;
-        let observer = FileReports { voice, failed: false };
+        let observer = FileReports { reporter, failed: false };
         let recorder = Recorder::create(path, poller.session(), overwrite, observer)?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
@@ -58,24 +58,24 @@ impl OwnRecord {
     }
 
     /// Ends the file; returns whether it is complete. Problems have then been reported.
-    pub fn finish(self, voice: EventReporter) -> bool {
+    pub fn finish(self, reporter: EventReporter) -> bool {
         self.stop.store(true, Ordering::Relaxed);
         // A panic in the recorder must not lose the transfer's result.
         let ended = self.thread.join().unwrap_or_else(|_| Err(anyhow!("the recorder thread panicked")));
-        ended.map_err(|error| voice.say(&error.to_string())).is_ok()
+        ended.map_err(|error| reporter.note(&error.to_string())).is_ok()
     }
 }
 
 /// Reports about the file. A failure is reported once.
 struct FileReports {
-    voice: EventReporter,
+    reporter: EventReporter,
     failed: bool,
 }
 
 impl RecordingObserver for FileReports {
     fn write_failed(&mut self, error: &RecordError) {
         if !std::mem::replace(&mut self.failed, true) {
-            self.voice.warn(WarningKind::Recording, &format!("{error}; the transfer continues"));
+            self.reporter.warn(WarningKind::Recording, &format!("{error}; the transfer continues"));
         }
     }
 
@@ -84,10 +84,10 @@ impl RecordingObserver for FileReports {
         // The last rows are written at the end, and may be the first for which the disk has no
         // room.
         if let (Some(error), false) = (&failed, self.failed) {
-            self.voice.warn(WarningKind::Recording, &error.to_string());
+            self.reporter.warn(WarningKind::Recording, &error.to_string());
         }
         let (rows, bytes) = (text::counted(text::count(rows), "row"), text::bytes(bytes as f64));
-        self.voice.say(&format!("recorded {rows}, {bytes}: {}", path.display()));
+        self.reporter.note(&format!("recorded {rows}, {bytes}: {}", path.display()));
         if lacks > 0 || failed.is_some() {
             anyhow::bail!("that recording is readable but lacks {}", text::counted(lacks, "record"));
         }

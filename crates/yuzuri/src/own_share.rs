@@ -1,5 +1,5 @@
-//! `yuzuri send --share`: only this program's connections yield, with what a program may set on its
-//! own sockets.
+//! `yuzuri send --share`: bounds only this program's connections, by socket options that need no
+//! privilege.
 
 use crate::share::{RunArgs, settings};
 use crate::transfer::EventReporter;
@@ -66,22 +66,22 @@ pub enum Sharing {
     /// It was not requested, or the device's daemon shares already.
     None,
     /// This system does not support it; that has been reported, and the transfer continues without.
-    Impossible,
+    Unsupported,
     /// Sharing is in progress.
-    AtWork(OwnShare),
+    Active(OwnShare),
 }
 
 impl Sharing {
     /// The sharing in progress, if any.
-    pub fn at_work(self) -> Option<OwnShare> {
-        if let Sharing::AtWork(share) = self { Some(share) } else { None }
+    pub fn active(self) -> Option<OwnShare> {
+        if let Sharing::Active(share) = self { Some(share) } else { None }
     }
 }
 
-/// Interval between two polls of the sharing status.
+/// Interval between two ticks of the control loop.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Number of half-second ticks, and of those with a bounded connection; for each interface the
+/// Number of ticks, and of those with a bounded connection; for each interface the
 /// maximum number of other devices at a time, since some may leave before this one.
 #[derive(Default)]
 struct Ticks {
@@ -116,7 +116,7 @@ impl OwnShare {
     pub fn start(
         args: &OwnShareArgs,
         interface: Option<&str>,
-        voice: EventReporter,
+        reporter: EventReporter,
     ) -> anyhow::Result<Sharing> {
         if !args.share {
             return Ok(Sharing::None);
@@ -125,7 +125,7 @@ impl OwnShare {
         if let Ok(Answer::Status(status)) = yuzuri_share::ask(&daemon, Question::Status)
             && status.steers
         {
-            voice.say(&format!(
+            reporter.note(&format!(
                 "this device's daemon shares already (process {}); its bounds apply",
                 status.pid
             ));
@@ -144,20 +144,20 @@ impl OwnShare {
         let mut config = settings(&words)?.share;
         let sockets = OwnSockets::default();
         config.own = Some(sockets.clone());
-        let say = move |event: &Event| match event {
+        let report_event = move |event: &Event| match event {
             Event::StoppedBounding { why } => {
-                voice.warn(WarningKind::Sharing, &format!("sharing ended: {why}"));
+                reporter.warn(WarningKind::Sharing, &format!("sharing ended: {why}"));
             }
             // Only a daemon reports how many flows it moved back: these flows end with their
             // connections.
             Event::Left { .. } => {}
-            _ => voice.say(&format!("sharing: {event}")),
+            _ => reporter.note(&format!("sharing: {event}")),
         };
-        let mut share = match ControlLoop::start_with(config, say) {
+        let mut share = match ControlLoop::start_with(config, report_event) {
             Ok(share) => share,
             Err(error @ (ShareError::System { .. } | ShareError::Control(_))) => {
-                voice.warn(WarningKind::Sharing, &format!("not shared: {error}"));
-                return Ok(Sharing::Impossible);
+                reporter.warn(WarningKind::Sharing, &format!("not shared: {error}"));
+                return Ok(Sharing::Unsupported);
             }
             Err(error) => return Err(error.into()),
         };
@@ -171,13 +171,13 @@ impl OwnShare {
                 ticks.note(&share.status());
             }
             if let Err(error) = &result {
-                voice.warn(WarningKind::Sharing, &format!("sharing ended: {error}"));
+                reporter.warn(WarningKind::Sharing, &format!("sharing ended: {error}"));
             }
             let status = share.status();
             share.leave();
             (status, ticks, result)
         });
-        Ok(Sharing::AtWork(OwnShare { sockets, stop, thread }))
+        Ok(Sharing::Active(OwnShare { sockets, stop, thread }))
     }
 
     /// Lets each connection take part.
@@ -185,13 +185,13 @@ impl OwnShare {
         self.sockets.shown()
     }
 
-    /// Leaves the group, and reports with whom the program shared; returns whether sharing lasted
-    /// to the end.
-    pub fn finish(self, voice: EventReporter) -> bool {
+    /// Leaves the group, and reports how many devices the program shared with; returns whether
+    /// sharing lasted to the end.
+    pub fn finish(self, reporter: EventReporter) -> bool {
         self.stop.store(true, Ordering::Relaxed);
         let Ok((status, ticks, result)) = self.thread.join() else {
             // A panic in the sharing thread must not lose the transfer's result.
-            voice.warn(WarningKind::Sharing, "sharing ended early: the sharing thread panicked");
+            reporter.warn(WarningKind::Sharing, "sharing ended early: the sharing thread panicked");
             return false;
         };
         for interface in &status.interfaces {
@@ -204,7 +204,7 @@ impl OwnShare {
                 messages: messages.received,
                 messages_believed: messages.accepted.values().sum(),
             };
-            voice.say(&format!(
+            reporter.note(&format!(
                 "shared on {} with {}, bounded for {:.1} of {:.1} s; {} of {} messages accepted",
                 shared.interface,
                 counted(shared.others, "other device"),
@@ -213,10 +213,10 @@ impl OwnShare {
                 shared.messages_believed,
                 shared.messages
             ));
-            voice.emit(&SendEvent::Shared(shared));
+            reporter.emit(&SendEvent::Shared(shared));
         }
         for problem in status.waits.iter().chain(&status.problems) {
-            voice.say(&format!("sharing: {problem}"));
+            reporter.note(&format!("sharing: {problem}"));
         }
         if result.is_ok() && status.interfaces.is_empty() {
             let reasons: Vec<String> = status.waits.iter().chain(&status.problems).cloned().collect();
@@ -225,7 +225,7 @@ impl OwnShare {
             } else {
                 reasons.join("; ")
             };
-            voice.warn(WarningKind::Sharing, &format!("not shared: {why}"));
+            reporter.warn(WarningKind::Sharing, &format!("not shared: {why}"));
             return false;
         }
         result.is_ok() && status.steers

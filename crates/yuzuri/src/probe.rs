@@ -113,8 +113,7 @@ fn measure(peer: SocketAddr, stop: &AtomicBool) -> Vec<Option<u64>> {
         let time_us = u64::try_from(now.elapsed().as_micros()).unwrap_or(u64::MAX);
         match answer {
             Ok(_) => times_us.push(Some(time_us)),
-            // A refusal, too, comes from the receiver's kernel, and measures the path as well as an
-            // answer.
+            // The receiver's kernel also sends the refusal, so it measures the path like a SYN-ACK.
             Err(error)
                 if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset) =>
             {
@@ -137,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_are_those_of_what_was_answered() {
+    fn quantiles_are_those_of_the_answered_handshakes() {
         let times: Vec<Option<u64>> = (1..=20).rev().map(|ms| Some(ms * 1000)).chain([None, None]).collect();
         let latency = Latency::of(&times);
         assert_eq!((latency.handshakes, latency.unanswered), (22, 2));

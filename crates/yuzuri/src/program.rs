@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode};
 
-/// The program that identifies congestion controls.
+/// The program that identifies congestion control algorithms.
 pub const IDENTIFY: &str = "yuzuri-identify";
 /// The program's name in errors.
 pub const IDENTIFY_IS: &str = "identification";

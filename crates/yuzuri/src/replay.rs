@@ -23,7 +23,7 @@ use yuzuri_watch::{Live, Sink, model};
 use yuzuri_web::{Bound, Page};
 
 /// The interval at which the replay advances.
-const BEAT: Duration = Duration::from_millis(20);
+const TICK: Duration = Duration::from_millis(20);
 
 /// Shows a recording in a browser, on the terminal screen, or as lines of JSON.
 pub fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
@@ -38,13 +38,13 @@ pub fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
     if bound.is_some() {
         confine::to(identity, &SystemCalls::of_open_sockets())?;
     }
-    let tape = RecordingPlayback::new(recording.clone(), reader);
+    let playback = RecordingPlayback::new(recording.clone(), reader);
     measure(recording, player.clone(), stop.clone());
     if args.json {
         let mut printer = Printer::new(Style::Json, &session)?;
         let mut last = None;
         let ended = play(
-            tape,
+            playback,
             &player,
             &mut |step| {
                 let Step::Items(items) = step else { return Ok(()) };
@@ -77,11 +77,11 @@ pub fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
     let mut live = Live::at(model.clone(), player.now.clone()).feeding(feed);
     let mut show = |step: Step<'_>| match step {
         Step::Items(items) => live.take(items),
-        Step::Anew => {
+        Step::Restart => {
             live.restart(&session);
             Ok(())
         }
-        Step::Beat => live.tick(),
+        Step::Tick => live.tick(),
     };
     if let (Some(page), Some(bound)) = (page, bound) {
         let server = bound.serve(page)?;
@@ -90,12 +90,12 @@ pub fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
             args.file.display(),
             args.web.view.of(server.url())
         );
-        let played = play(tape, &player, &mut show, false, &stop);
+        let played = play(playback, &player, &mut show, false, &stop);
         server.stop();
         played?;
     } else {
         std::thread::scope(|scope| {
-            let playing = scope.spawn(|| play(tape, &player, &mut show, false, &stop));
+            let playing = scope.spawn(|| play(playback, &player, &mut show, false, &stop));
             let shown = yuzuri_top::run(model, player.as_ref(), args.theme.of(), &stop);
             stop.store(true, Ordering::Relaxed);
             let played = playing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -111,9 +111,9 @@ enum Step<'a> {
     /// Show these items.
     Items(&'a [Item]),
     /// Discard everything: the replay starts over.
-    Anew,
+    Restart,
     /// Nothing was due in this interval.
-    Beat,
+    Tick,
 }
 
 /// An open recording. It can be read repeatedly without being opened again, for which this process
@@ -240,7 +240,7 @@ fn time_of(item: &Item) -> Option<u64> {
 
 /// Plays until stopped. `ends`: the end of the recording ends the replay, which is then reported.
 fn play(
-    mut tape: RecordingPlayback,
+    mut playback: RecordingPlayback,
     player: &Player,
     show: &mut dyn FnMut(Step<'_>) -> anyhow::Result<()>,
     ends: bool,
@@ -250,29 +250,29 @@ fn play(
     const AT_ONCE: usize = 50_000;
     let mut items = Vec::new();
     while !stopped(stop) {
-        let beat = Instant::now();
+        let tick_start = Instant::now();
         if player.take_rewind() {
-            tape.rewind()?;
-            show(Step::Anew)?;
+            playback.rewind()?;
+            show(Step::Restart)?;
         }
-        let now = player.advance(beat);
+        let now = player.advance(tick_start);
         items.clear();
-        tape.until(now, AT_ONCE, &mut items);
+        playback.until(now, AT_ONCE, &mut items);
         if items.is_empty() {
-            show(Step::Beat)?;
+            show(Step::Tick)?;
         } else {
             show(Step::Items(&items))?;
         }
-        if tape.ended {
-            let tail = tape.reader.tail();
-            player.at_end(tail, tape.broke.as_deref());
+        if playback.ended {
+            let tail = playback.reader.tail();
+            player.at_end(tail, playback.broke.as_deref());
             if ends {
-                return Ok(Some(Ended { tail, broke: tape.broke }));
+                return Ok(Some(Ended { tail, broke: playback.broke }));
             }
         }
         // More is due immediately: no pause.
         if items.len() < AT_ONCE {
-            std::thread::sleep(BEAT.saturating_sub(beat.elapsed()));
+            std::thread::sleep(TICK.saturating_sub(tick_start.elapsed()));
         }
     }
     Ok(None)

@@ -282,39 +282,39 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let signals = Signals::take().context("preparing for signals")?;
     let Settings { mut share, metrics } = settings(args)?;
     if share.key == KeySource::Keyless {
-        say("no key: anybody on the network can forge messages");
+        note("no key: anybody on the network can forge messages");
     }
-    let places = DaemonFiles::new(args.runtime.clone());
-    let sole = places.take()?;
+    let files = DaemonFiles::new(args.runtime.clone());
+    let instance_lock = files.take()?;
     let state = args.state.clone();
     share.node = Some(node(state.as_deref())?);
     share.known_notice = yuzuri_share::stored_notice(state.as_deref());
-    share.migrated_file = Some(places.migrated_file());
+    share.migrated_file = Some(files.migrated_file());
     let log = move |event: &Event| {
-        say(&event.to_string());
+        note(&event.to_string());
         let kept = match event {
             Event::Redrawn(node) => yuzuri_share::store_node(state.as_deref(), *node),
             Event::Notice(notice) => yuzuri_share::store_notice(state.as_deref(), notice),
             _ => Ok(()),
         };
         if let Err(error) = kept {
-            say(&error.to_string());
+            note(&error.to_string());
         }
     };
     let mut share = ControlLoop::start_with(share, log)?;
     yuzuri_share::drop_privileges()?;
-    let options = ControlSocketOptions { socket: places.socket(), metrics };
+    let options = ControlSocketOptions { socket: files.socket(), metrics };
     let socket = ControlSocket::open(&options, share.status_cell(), share.orders())?;
-    say(&format!("sharing; `yuzuri share status` connects to {}", options.socket.display()));
+    note(&format!("sharing; `yuzuri share status` connects to {}", options.socket.display()));
     if let Some(address) = socket.metrics() {
-        say(&format!("metrics at http://{address}/metrics"));
+        note(&format!("metrics at http://{address}/metrics"));
     }
     yuzuri_share::give_back_memory();
     work(args, &mut share, &signals)?;
     notify(&[NotifyState::Stopping]);
     share.leave();
     drop(socket);
-    drop(sole);
+    drop(instance_lock);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -330,7 +330,7 @@ fn work(args: &RunArgs, share: &mut ControlLoop, signals: &Signals) -> anyhow::R
             notify(&states);
             match settings(args) {
                 Ok(settings) => {
-                    say("the configuration was read again");
+                    note("the configuration was read again");
                     share.reload(settings.share);
                 }
                 Err(error) => share.reload_failed(&in_one_line(error.as_ref())),
@@ -348,13 +348,13 @@ fn node(state: Option<&Path>) -> anyhow::Result<NodeId> {
     }
     let node = yuzuri_share::new_node()?;
     if let Err(error) = yuzuri_share::store_node(state, node) {
-        // Without a stored id, each start has a new one, and sharing works.
-        say(&error.to_string());
+        // Without a stored ID, each start uses a new one; sharing still works.
+        note(&error.to_string());
     }
     Ok(node)
 }
 
-fn say(what: &str) {
+fn note(what: &str) {
     yuzuri_exit::note!("yuzuri share: {what}");
 }
 
@@ -446,16 +446,16 @@ fn rendezvous(listen: SocketAddr, user: Option<&str>) -> anyhow::Result<ExitCode
     let relay = Relay::bind(listen)?;
     notify(&[NotifyState::Ready]);
     confine::to(identity, &SystemCalls::of_open_sockets())?;
-    say(&format!("rendezvous at {}", relay.address()));
+    note(&format!("rendezvous at {}", relay.address()));
     let mut printed = None;
     let counts = relay.serve(&stop, |_, (groups, members)| {
         if printed.is_some_and(|before| before != (groups, members)) {
-            say(&format!("{} in {}", counted(members, "member"), counted(groups, "group")));
+            note(&format!("{} in {}", counted(members, "member"), counted(groups, "group")));
         }
         printed = Some((groups, members));
     })?;
     let refused = counts.malformed + counts.rate_limited + counts.crowded;
-    say(&format!(
+    note(&format!(
         "{} received: {} forwarded, {} consumed, {} answered with cookies, {refused} refused; {} \
          sent",
         counted(counts.received, "datagram"),

@@ -16,7 +16,7 @@ use yuzuri_transfer::{
 
 /// The exit code if the transfer succeeded, but a requested recording or sharing failed or was
 /// incomplete.
-const BESIDE_FAILED: u8 = 3;
+const RECORDING_OR_SHARING_FAILED: u8 = 3;
 
 /// Reports events of the recording or sharing: on standard error, and with `--json` also as
 /// separate lines. Lines are never mixed, whichever thread writes them, since each is one write to
@@ -28,13 +28,13 @@ pub struct EventReporter {
 
 impl EventReporter {
     /// Prints text only for people.
-    pub fn say(self, what: &str) {
+    pub fn note(self, what: &str) {
         yuzuri_exit::note!("yuzuri: {what}");
     }
 
     /// Reports a problem that does not stop the transfer.
     pub fn warn(self, kind: WarningKind, message: &str) {
-        self.say(message);
+        self.note(message);
         self.emit(&SendEvent::Warning { kind, message: message.to_owned() });
     }
 
@@ -50,7 +50,7 @@ impl EventReporter {
 /// Sends.
 pub fn send(args: SendArgs) -> anyhow::Result<ExitCode> {
     let stop = stop_flag()?;
-    let voice = EventReporter { json: args.json };
+    let reporter = EventReporter { json: args.json };
     let mut options = SendOptions::new(args.target);
     options.family = match (args.v4, args.v6) {
         (true, _) => Family::V4,
@@ -68,12 +68,16 @@ pub fn send(args: SendArgs) -> anyhow::Result<ExitCode> {
         fetch(&options, args.json, &stop)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let share = OwnShare::start(&args.share, options.interface.as_deref(), voice).inspect_err(|error| {
-        voice.emit(&SendEvent::Failed { kind: FailureKind::Sharing, message: in_one_line(error.as_ref()) });
-    })?;
-    let record = args.record.as_deref().map(|path| OwnRecord::start(path, args.overwrite, voice));
-    let mut complete = !matches!(share, Sharing::Impossible) && !matches!(record, Some(None));
-    let (share, record) = (share.at_work(), record.flatten());
+    let share =
+        OwnShare::start(&args.share, options.interface.as_deref(), reporter).inspect_err(|error| {
+            reporter.emit(&SendEvent::Failed {
+                kind: FailureKind::Sharing,
+                message: in_one_line(error.as_ref()),
+            });
+        })?;
+    let record = args.record.as_deref().map(|path| OwnRecord::start(path, args.overwrite, reporter));
+    let mut complete = !matches!(share, Sharing::Unsupported) && !matches!(record, Some(None));
+    let (share, record) = (share.active(), record.flatten());
     options.shown = match (&share, &record) {
         (Some(share), Some(record)) => Some(share.shown().and(record.shown())),
         (Some(share), None) => Some(share.shown()),
@@ -90,10 +94,10 @@ pub fn send(args: SendArgs) -> anyhow::Result<ExitCode> {
     let sent = if args.two_way { both_ways(&options, args.json, &stop, send) } else { send() };
     probe.finish(args.json);
     // End each of them, whatever the others return.
-    complete &= record.is_none_or(|record| record.finish(voice));
-    complete &= share.is_none_or(|share| share.finish(voice));
+    complete &= record.is_none_or(|record| record.finish(reporter));
+    complete &= share.is_none_or(|share| share.finish(reporter));
     sent?;
-    Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(BESIDE_FAILED) })
+    Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(RECORDING_OR_SHARING_FAILED) })
 }
 
 /// Receives: asks the other end to send.

@@ -3,7 +3,7 @@
 use yuzuri_trace::{Flow, visible};
 use yuzuri_view::shared_bottleneck::SharedBottleneck;
 
-/// A text from others, on one line.
+/// Untrusted text on one line.
 pub fn one_line(text: &str) -> String {
     visible(text).replace('\n', "?")
 }
@@ -25,7 +25,7 @@ pub fn shared_bottleneck(found: &SharedBottleneck, names: impl Iterator<Item = S
     format!("{}\n{names}", found.sentence())
 }
 
-/// Breaks lines at spaces where they are wider than the terminal; what follows is indented further.
+/// Breaks lines that are wider than the terminal at spaces; continuation lines are indented.
 pub fn wrapped(text: &str, width: Option<usize>) -> String {
     let Some(width) = width.map(|width| width.max(30)) else { return text.to_owned() };
     let options = textwrap::Options::new(width)

@@ -21,7 +21,7 @@ const YUZURI: &str = env!("CARGO_BIN_EXE_yuzuri");
 struct Watch {
     child: Child,
     stdout: Option<ChildStdout>,
-    said: Receiver<String>,
+    messages: Receiver<String>,
     stderr: Vec<String>,
     recording: PathBuf,
 }
@@ -37,21 +37,22 @@ impl Watch {
         let mut child = command.spawn().unwrap();
         let stdout = child.stdout.take();
         let stderr = child.stderr.take().unwrap();
-        let (sender, said) = channel();
+        let (sender, messages) = channel();
         std::thread::spawn(move || {
             for line in std::io::BufRead::lines(std::io::BufReader::new(stderr)).map_while(Result::ok) {
                 let _ = sender.send(line);
             }
         });
-        let mut watch = Watch { child, stdout, said, stderr: Vec::new(), recording: recording.to_owned() };
-        watch.says("watching");
+        let mut watch =
+            Watch { child, stdout, messages, stderr: Vec::new(), recording: recording.to_owned() };
+        watch.wait_for_message("watching");
         watch
     }
 
-    fn says(&mut self, words: &str) {
+    fn wait_for_message(&mut self, words: &str) {
         while !self.stderr.last().is_some_and(|line| line.contains(words)) {
-            let line = self.said.recv_timeout(Duration::from_secs(120));
-            self.stderr.push(line.unwrap_or_else(|_| panic!("never said '{words}': {:?}", self.stderr)));
+            let line = self.messages.recv_timeout(Duration::from_secs(120));
+            self.stderr.push(line.unwrap_or_else(|_| panic!("never printed '{words}': {:?}", self.stderr)));
         }
     }
 
@@ -74,11 +75,11 @@ impl Watch {
         self.signal(Signal::SIGINT);
         let printed = reading.join().unwrap();
         let code = self.child.wait().unwrap().code().unwrap();
-        while let Ok(line) = self.said.recv() {
+        while let Ok(line) = self.messages.recv() {
             self.stderr.push(line);
         }
-        let said = self.stderr.join("\n");
-        println!("{said}");
+        let messages = self.stderr.join("\n");
+        println!("{messages}");
         let lines: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let last_line = self.stderr.iter().rev().find_map(|line| line.strip_prefix("yuzuri: seen ")).unwrap();
         let in_json = lines.iter().rev().find(|line| line["kind"] == "account").unwrap();
@@ -88,14 +89,14 @@ impl Watch {
         let lost_to_recording = lost_to_recording(in_json);
         let recorded = Recorded::of(&self.recording);
         assert_eq!((recorded.replayed, recorded.converted), (Some(sums), Some(sums)));
-        assert_eq!(recorded.complete, Value::Bool(true), "{said}");
+        assert_eq!(recorded.complete, Value::Bool(true), "{messages}");
         assert_eq!(recorded.lost_to_recording, lost_to_recording);
         assert_eq!(recorded.convert_code, Some(0));
         // The exit code matches the account.
-        assert_eq!(code, i32::from(lost_to_recording > 0), "{said}");
-        assert_eq!(said.contains("is readable but lacks"), lost_to_recording > 0, "{said}");
+        assert_eq!(code, i32::from(lost_to_recording > 0), "{messages}");
+        assert_eq!(messages.contains("is readable but lacks"), lost_to_recording > 0, "{messages}");
         if lost_to_recording > 0 {
-            assert!(said.contains(&format!("lacks {lost_to_recording} records")), "{said}");
+            assert!(messages.contains(&format!("lacks {lost_to_recording} records")), "{messages}");
         }
         let not_printed = in_json["not_printed"].as_u64().unwrap();
         Ended {
@@ -104,7 +105,7 @@ impl Watch {
             not_printed,
             events: events(&lines),
             recorded: recorded.events,
-            said,
+            messages,
         }
     }
 }
@@ -124,7 +125,7 @@ struct Ended {
     events: u64,
     /// Events in the recording.
     recorded: u64,
-    said: String,
+    messages: String,
 }
 
 fn lost_to_recording(account: &Value) -> u64 {
@@ -284,22 +285,22 @@ fn a_recording_without_fault_is_complete() {
 
 #[test]
 fn a_disk_that_fills_up_and_stays_full() {
-    let Some(net) = Net::or_skip("a_disk_that_fills_up") else { return };
+    let Some(net) = Net::or_skip("a_disk_that_fills_up_and_stays_full") else { return };
     let disk = Mounted::new(&["-t", "tmpfs", "-o", "size=256k", "none"]);
     let mut watch = Watch::start(&net, &disk.0.path().join("a.arrows"), &[], &[]);
     let reading = watch.read_on();
-    let mut stands_still = false;
+    let mut recording_paused = false;
     // Send more after that, so that more is lost than the recorder can buffer.
     let mut after = 0;
     blast(&net, |_| {
-        stands_still = stands_still
-            || watch.said.try_iter().collect::<Vec<_>>().iter().any(|l| l.contains("recording paused"));
-        after += u64::from(stands_still) << 14;
+        recording_paused = recording_paused
+            || watch.messages.try_iter().collect::<Vec<_>>().iter().any(|l| l.contains("recording paused"));
+        after += u64::from(recording_paused) << 14;
         after > 6 << 20
     });
     let ended = watch.end(reading);
-    assert!(ended.lost_to_recording > 0, "{}", ended.said);
-    assert!(ended.said.contains("disk was full"), "{}", ended.said);
+    assert!(ended.lost_to_recording > 0, "{}", ended.messages);
+    assert!(ended.messages.contains("disk was full"), "{}", ended.messages);
 }
 
 #[test]
@@ -309,21 +310,21 @@ fn a_limit_on_file_sizes() {
     let before = ["prlimit", "--fsize=200000"];
     let mut watch = Watch::start(&net, &folder.path().join("a.arrows"), &before, &[]);
     let reading = watch.read_on();
-    let mut stands_still = false;
+    let mut recording_paused = false;
     blast(&net, |_| {
-        let said: Vec<_> = watch.said.try_iter().collect();
-        stands_still |= said.iter().any(|line| line.contains("recording paused"));
-        stands_still
+        let messages: Vec<_> = watch.messages.try_iter().collect();
+        recording_paused |= messages.iter().any(|line| line.contains("recording paused"));
+        recording_paused
     });
     let ended = watch.end(reading);
-    assert!(ended.lost_to_recording > 0, "{}", ended.said);
+    assert!(ended.lost_to_recording > 0, "{}", ended.messages);
 }
 
 /// Writes to a frozen file system block: the recorder's queue fills while the program continues to
 /// read and print.
 #[test]
 fn a_disk_that_stalls_for_a_while() {
-    let Some(net) = Net::or_skip("a_disk_that_stands_still") else { return };
+    let Some(net) = Net::or_skip("a_disk_that_stalls_for_a_while") else { return };
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("image");
     std::fs::File::create(&image).unwrap().set_len(64 << 20).unwrap();
@@ -349,8 +350,8 @@ fn a_disk_that_stalls_for_a_while() {
     blast(&net, |sent| sent > 20 * 65_536 * 88);
     drop(frozen);
     let ended = watch.end(reading);
-    assert!(ended.lost_to_recording > 0, "{}", ended.said);
-    assert!(ended.said.contains("disk was too slow"), "{}", ended.said);
+    assert!(ended.lost_to_recording > 0, "{}", ended.messages);
+    assert!(ended.messages.contains("disk was too slow"), "{}", ended.messages);
 }
 
 /// Nobody reads the output. The recording loses nothing, and the loss is reported where it occurs.
@@ -370,15 +371,15 @@ fn a_reader_of_the_output_that_stalls() {
     let reading = watch.read_on();
     let ended = watch.end(reading);
     assert_eq!(ended.lost_to_recording, 0);
-    assert!(ended.not_printed > 0, "{}", ended.said);
-    assert_eq!(ended.events + ended.not_printed, ended.recorded, "{}", ended.said);
-    assert!(ended.said.contains("standard output was too slow"), "{}", ended.said);
+    assert!(ended.not_printed > 0, "{}", ended.messages);
+    assert_eq!(ended.events + ended.not_printed, ended.recorded, "{}", ended.messages);
+    assert!(ended.messages.contains("standard output was too slow"), "{}", ended.messages);
 }
 
 /// The process that reads the ring buffers is stopped, and they are small.
 #[test]
-fn a_burst_through_a_small_ring_that_nobody_reads() {
-    let Some(net) = Net::or_skip("a_burst_through_a_small_ring") else { return };
+fn losses_in_a_full_ring_buffer_are_counted() {
+    let Some(net) = Net::or_skip("losses_in_a_full_ring_buffer_are_counted") else { return };
     let folder = tempfile::tempdir().unwrap();
     let mut watch = Watch::start(&net, &folder.path().join("a.arrows"), &[], &["--ring", "4096"]);
     let reading = watch.read_on();
@@ -388,8 +389,8 @@ fn a_burst_through_a_small_ring_that_nobody_reads() {
     }
     watch.signal(Signal::SIGCONT);
     let ended = watch.end(reading);
-    assert!(ended.sums.lost > 500 && ended.said.contains("ring-full"), "{}", ended.said);
-    assert_eq!((ended.lost_to_recording, ended.events), (0, ended.recorded), "{}", ended.said);
+    assert!(ended.sums.lost > 500 && ended.messages.contains("ring-full"), "{}", ended.messages);
+    assert_eq!((ended.lost_to_recording, ended.events), (0, ended.recorded), "{}", ended.messages);
 }
 
 /// `kill -9`: the file's account adds up, the file is marked as unfinished, and all of it can be
@@ -415,8 +416,8 @@ fn a_kill_leaves_an_account_that_adds_up_and_no_end() {
     assert_eq!(recorded.complete, Value::Bool(false));
     assert_eq!(recorded.convert_code, Some(1));
     let replayed = yuzuri(&["replay", path.to_str().unwrap(), "--json", "--speed", "1000"]);
-    let said = String::from_utf8(replayed.stderr).unwrap();
-    assert!(said.contains("was never finished"), "{said}");
+    let messages = String::from_utf8(replayed.stderr).unwrap();
+    assert!(messages.contains("was never finished"), "{messages}");
 
     // A truncated file is reported as truncated, and a damaged one as damaged.
     let bytes = std::fs::read(&path).unwrap();
@@ -424,8 +425,8 @@ fn a_kill_leaves_an_account_that_adds_up_and_no_end() {
     std::fs::write(&other, &bytes[..bytes.len() - 20]).unwrap();
     let csv = folder.path().join("cut.csv");
     let cut = yuzuri(&["convert", other.to_str().unwrap(), csv.to_str().unwrap(), "--json"]);
-    let said = String::from_utf8_lossy(&cut.stderr).into_owned();
-    assert!(cut.status.code() == Some(1) && said.contains("is cut"), "{said}");
+    let messages = String::from_utf8_lossy(&cut.stderr).into_owned();
+    assert!(cut.status.code() == Some(1) && messages.contains("is cut"), "{messages}");
     assert!(csv.exists());
     let mut bytes = bytes;
     let middle = bytes.len() - 200;
@@ -433,8 +434,8 @@ fn a_kill_leaves_an_account_that_adds_up_and_no_end() {
     std::fs::write(&other, &bytes).unwrap();
     let args = ["convert", other.to_str().unwrap(), csv.to_str().unwrap(), "--json", "--overwrite"];
     let damaged = yuzuri(&args);
-    let said = String::from_utf8_lossy(&damaged.stderr).into_owned();
-    assert!(damaged.status.code() == Some(1) && said.contains("checksum is wrong"), "{said}");
+    let messages = String::from_utf8_lossy(&damaged.stderr).into_owned();
+    assert!(damaged.status.code() == Some(1) && messages.contains("checksum is wrong"), "{messages}");
     assert!(csv.exists());
     let summary: Value = serde_json::from_slice(&damaged.stdout).unwrap();
     assert_eq!((&summary["complete"], &summary["ending"]), (&Value::Bool(false), &"damaged".into()));
@@ -449,8 +450,11 @@ fn an_older_recording_does_not_state_whether_it_is_complete() {
     assert_eq!((recorded.complete, recorded.convert_code), (Value::Null, Some(0)));
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("a.csv");
-    let said = yuzuri(&["convert", old, out.to_str().unwrap()]);
-    let said = String::from_utf8_lossy(&said.stderr).into_owned();
-    assert!(said.contains("older format") && said.contains("not known whether it is complete"), "{said}");
+    let messages = yuzuri(&["convert", old, out.to_str().unwrap()]);
+    let messages = String::from_utf8_lossy(&messages.stderr).into_owned();
+    assert!(
+        messages.contains("older format") && messages.contains("not known whether it is complete"),
+        "{messages}"
+    );
     assert_eq!(yuzuri(&["convert", old, "-", "--to", "csv", "--json"]).status.code(), Some(2));
 }

@@ -146,8 +146,8 @@ fn can(test: &str, net: &AccessPoint) -> bool {
 }
 
 #[test]
-fn stations_that_run_nothing_share_and_queues_are_short() {
-    let test = "stations_that_run_nothing_share_and_queues_are_short";
+fn stations_without_the_program_share_and_queues_are_short() {
+    let test = "stations_without_the_program_share_and_queues_are_short";
     let Some(net) = network(test, STATIONS) else { return };
     if !can(test, &net) {
         return;
@@ -226,8 +226,8 @@ fn tunnel(net: &AccessPoint, n: u8) -> IpAddr {
 /// Two stations with uploads that the gate can bound, two that upload through a tunnel, which it
 /// cannot bound, and a call of 100 kbit/s on one of the latter.
 #[test]
-fn what_cannot_be_bounded_has_its_share_and_a_call_loses_nothing() {
-    let test = "what_cannot_be_bounded_has_its_share_and_a_call_loses_nothing";
+fn tunnelled_uploads_are_policed_to_their_share_and_a_call_loses_no_packet() {
+    let test = "tunnelled_uploads_are_policed_to_their_share_and_a_call_loses_no_packet";
     let Some(net) = network(test, STATIONS) else { return };
     if !can(test, &net) {
         return;
@@ -241,12 +241,12 @@ fn what_cannot_be_bounded_has_its_share_and_a_call_loses_nothing() {
     let (before, reported) = uploads_to(&net, &to, settle, measured, || status(folder.path()).unwrap());
     assert_eq!((reported.segments.dropped, daemon.end()), (0, Some(0)));
     let _daemon = Daemon::start(&net, folder.path(), &[]);
-    let ear = net.inside(Host::Server, || UdpSocket::bind((server, 5004)).unwrap());
-    ear.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    let listener_socket = net.inside(Host::Server, || UdpSocket::bind((server, 5004)).unwrap());
+    listener_socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
     let caller = net.inside(Host::Station(3), || UdpSocket::bind("0.0.0.0:0").unwrap());
     caller.connect((server, 5004)).unwrap();
     let stop = AtomicBool::new(false);
-    let (figures, reported, (sent, heard)) = std::thread::scope(|scope| {
+    let (figures, reported, (sent, received)) = std::thread::scope(|scope| {
         let call = scope.spawn(|| {
             let (mut sent, mut next) = (0u32, Instant::now());
             while !stop.load(Ordering::Relaxed) {
@@ -258,19 +258,19 @@ fn what_cannot_be_bounded_has_its_share_and_a_call_loses_nothing() {
             sent
         });
         let listener = scope.spawn(|| {
-            let mut heard = 0u32;
+            let mut received = 0u32;
             // Read until half a second has passed without a packet.
-            while ear.recv(&mut [0; 300]).is_ok() {
-                heard += 1;
+            while listener_socket.recv(&mut [0; 300]).is_ok() {
+                received += 1;
             }
-            heard
+            received
         });
         let (figures, reported) = uploads_to(&net, &to, settle, measured, || status(folder.path()).unwrap());
         stop.store(true, Ordering::Relaxed);
         (figures, reported, (call.join().unwrap(), listener.join().unwrap()))
     });
     println!(
-        "{test}: {:.1?} -> {:.1?} Mbit/s, Jain {:.3} -> {:.3}, {:.1} -> {:.1} ms; call: {heard} of {sent} packets arrived; {} packets dropped, {} marked",
+        "{test}: {:.1?} -> {:.1?} Mbit/s, Jain {:.3} -> {:.3}, {:.1} -> {:.1} ms; call: {received} of {sent} packets arrived; {} packets dropped, {} marked",
         before.mbps,
         figures.mbps,
         before.fairness(),
@@ -280,7 +280,7 @@ fn what_cannot_be_bounded_has_its_share_and_a_call_loses_nothing() {
         reported.segments.dropped,
         reported.segments.marked
     );
-    assert_eq!((heard, sent > 700), (sent, true), "the call");
+    assert_eq!((received, sent > 700), (sent, true), "the call");
     let policed = reported.stations.iter().filter(|s| s.other_bps > 1_000_000).collect::<Vec<_>>();
     assert_eq!(policed.len(), 2, "{reported:?}");
     // 0.99 and more on an idle machine; thirds have been seen under load.
@@ -313,8 +313,8 @@ fn a_dry_run_reports_and_changes_nothing() {
 }
 
 #[test]
-fn it_gives_up_its_privileges() {
-    let test = "it_gives_up_its_privileges";
+fn the_gate_daemon_drops_its_privileges() {
+    let test = "the_gate_daemon_drops_its_privileges";
     let Some(net) = network(test, STATIONS) else { return };
     if !can(test, &net) {
         return;
@@ -399,8 +399,8 @@ fn settings_come_from_a_file_and_are_read_again() {
 /// When a device disappears, the gate goes with it: the daemon reports it and exits, so that a
 /// service manager restarts it.
 #[test]
-fn it_ends_when_its_device_is_gone() {
-    let test = "it_ends_when_its_device_is_gone";
+fn the_gate_daemon_exits_when_its_device_is_removed() {
+    let test = "the_gate_daemon_exits_when_its_device_is_removed";
     let Some(net) = network(test, STATIONS) else { return };
     if !can(test, &net) {
         return;

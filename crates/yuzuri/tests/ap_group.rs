@@ -20,7 +20,7 @@ use yuzuri_testnet::{AccessPoint, Host, eventually};
 
 const YUZURI: &str = env!("CARGO_BIN_EXE_yuzuri");
 const STATIONS: u8 = 4;
-/// The first stations run `yuzuri share`.
+/// Number of stations that run `yuzuri share`: the first ones.
 const MEMBERS: u8 = 2;
 fn key(folder: &Path, name: &str) -> String {
     let file = folder.join(name).to_str().unwrap().to_owned();
@@ -142,8 +142,8 @@ impl Share {
             return None;
         }
         // Drain its output, since the daemon must not block on it.
-        let mut said = daemon.0.stderr.take().unwrap();
-        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+        let mut messages = daemon.0.stderr.take().unwrap();
+        std::thread::spawn(move || std::io::copy(&mut messages, &mut std::io::sink()));
         Some(Share { _daemon: daemon, runtime })
     }
 
@@ -264,8 +264,8 @@ fn an_access_point_leads_its_members_and_bounds_only_the_others() {
 /// A member that used the whole link learns about two more stations only from the access point:
 /// they send it no messages.
 #[test]
-fn a_member_believes_its_access_point_of_stations_that_say_nothing() {
-    let test = "a_member_believes_its_access_point_of_stations_that_say_nothing";
+fn a_member_learns_of_stations_without_messages_from_its_access_point() {
+    let test = "a_member_learns_of_stations_without_messages_from_its_access_point";
     let Some(net) = network(test, STATIONS) else { return };
     let folder = tempfile::tempdir().unwrap();
     let key = key(folder.path(), "key");
@@ -361,8 +361,8 @@ fn members_have_the_weights_of_the_settings() {
 }
 
 #[test]
-fn who_has_no_key_of_theirs_cannot_claim_to_be_the_access_point() {
-    let test = "who_has_no_key_of_theirs_cannot_claim_to_be_the_access_point";
+fn a_host_without_the_groups_key_cannot_claim_to_be_the_access_point() {
+    let test = "a_host_without_the_groups_key_cannot_claim_to_be_the_access_point";
     let Some(net) = network(test, STATIONS) else { return };
     let folder = tempfile::tempdir().unwrap();
     let (right, wrong) = (key(folder.path(), "right"), key(folder.path(), "wrong"));

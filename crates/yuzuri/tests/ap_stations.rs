@@ -128,13 +128,13 @@ fn an_upload_stays_bounded_when_its_station_roams_to_another_radio_of_the_gate()
         assert!(eventually(|| bounded(&reported()) == 1), "{:?}", reported());
         roam(&net);
         let (lowered, there) = (reported().segments.lowered, received.load(Ordering::Relaxed));
-        let goes_on = || {
+        let upload_continues = || {
             let now = reported();
             now.segments.lowered > lowered + 200
                 && bounded(&now) == 1
                 && received.load(Ordering::Relaxed) > there + 1_000_000
         };
-        assert!(eventually(goes_on), "{lowered} windows, {there} bytes; then {:?}", reported());
+        assert!(eventually(upload_continues), "{lowered} windows, {there} bytes; then {:?}", reported());
         let stations = reported().stations;
         assert_eq!(stations.iter().map(|s| s.uploads).collect::<Vec<_>>(), [1], "one station: {stations:?}");
     });
@@ -143,8 +143,8 @@ fn an_upload_stays_bounded_when_its_station_roams_to_another_radio_of_the_gate()
 }
 
 #[test]
-fn an_upload_is_let_go_when_its_station_roams_to_where_no_gate_is() {
-    let test = "an_upload_is_let_go_when_its_station_roams_to_where_no_gate_is";
+fn an_upload_is_unbounded_after_its_station_roams_beyond_the_gate() {
+    let test = "an_upload_is_unbounded_after_its_station_roams_beyond_the_gate";
     let Some(net) = network(test, 1) else { return };
     second_way(&net);
     let folder = tempfile::tempdir().unwrap();

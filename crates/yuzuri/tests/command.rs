@@ -132,8 +132,8 @@ fn get(address: &str, request: &str) -> String {
 #[test]
 fn the_page_is_served_and_a_second_one_on_its_port_is_refused() {
     let mut watch = Running::start(Command::new(YUZURI).args(["watch", "--poll", "--web", "127.0.0.1:0"]));
-    let said = watch.says("the page is at");
-    let (address, token) = said.split("http://").nth(1).unwrap().split_once("/#token=").unwrap();
+    let messages = watch.wait_for_message("the page is at");
+    let (address, token) = messages.split("http://").nth(1).unwrap().split_once("/#token=").unwrap();
     let (address, token) = (address.to_owned(), token.to_owned());
     let page = get(&address, &format!("GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"));
     assert!(page.starts_with("HTTP/1.1 200") && page.contains("<title>"), "{page}");
@@ -171,9 +171,12 @@ fn without_btf_it_steps_down_and_the_doctor_knows() {
     assert!(found.contains("has no BTF") && found.contains("CONFIG_DEBUG_INFO_BTF=y"), "{found}");
     assert_eq!(text(&doctor.stderr), "");
     let watch = hidden("watch --json --for 300ms");
-    let said = text(&watch.stderr);
-    assert!(watch.status.success() && said.contains("SAMPLED") && said.contains("has no BTF"), "{said}");
-    assert!(!said.contains("libbpf"), "{said}");
+    let messages = text(&watch.stderr);
+    assert!(
+        watch.status.success() && messages.contains("SAMPLED") && messages.contains("has no BTF"),
+        "{messages}"
+    );
+    assert!(!messages.contains("libbpf"), "{messages}");
 }
 
 #[test]
@@ -205,8 +208,11 @@ fn a_filter_without_a_match_is_reported() {
         [(&["name:no-such-name"][..], "name:no-such-name"), (&["host", "localhost", "1"], "port:1 addr:")]
     {
         let output = yuzuri(&[&["watch", "--poll", "--for", "300ms"], filter].concat());
-        let said = text(&output.stderr);
-        assert!(output.status.success() && said.contains(&format!("no flow matched {shown}")), "{said}");
+        let messages = text(&output.stderr);
+        assert!(
+            output.status.success() && messages.contains(&format!("no flow matched {shown}")),
+            "{messages}"
+        );
     }
 }
 

@@ -20,7 +20,7 @@ fn alone() -> (tempfile::TempDir, std::path::PathBuf) {
 }
 
 #[test]
-fn lab_becomes_the_program_beside_it_or_says_what_is_missing() {
+fn lab_executes_the_program_beside_it_or_reports_that_it_is_missing() {
     let (folder, program) = alone();
     let lab =
         || Command::new(&program).args(["lab", "run", "--help"]).env("PATH", folder.path()).output().unwrap();
@@ -41,8 +41,8 @@ fn beside(program: &str, test: &str) -> bool {
 }
 
 #[test]
-fn what_is_watched_is_identified_while_it_goes_on_and_at_the_end() {
-    const TEST: &str = "what_is_watched_is_identified_while_it_goes_on_and_at_the_end";
+fn watched_flows_are_identified_while_they_run_and_at_their_end() {
+    const TEST: &str = "watched_flows_are_identified_while_they_run_and_at_their_end";
     let Some(net) = Net::or_skip(TEST) else { return };
     if !is_root(TEST) || !beside("yuzuri-identify", TEST) {
         return;
@@ -54,7 +54,7 @@ fn what_is_watched_is_identified_while_it_goes_on_and_at_the_end() {
     let filter = format!("netns:{}", net.name(Side::A));
     let words = ["watch", "--identify", "--json", "--density", "ack", &filter, "rport:4950"];
     let mut watching = Running::start(Command::new(YUZURI).args(words));
-    watching.says("Ctrl-C ends it");
+    watching.wait_for_message("Ctrl-C ends it");
     let to = net.v4(Side::B).to_string();
     let sent = net
         .command(Side::A, YUZURI)
@@ -80,7 +80,7 @@ fn what_is_watched_is_identified_while_it_goes_on_and_at_the_end() {
 }
 
 #[test]
-fn without_the_program_that_identifies_watching_says_what_is_missing() {
+fn watch_reports_that_the_program_that_identifies_is_missing() {
     let (folder, program) = alone();
     let watch = || {
         let words = ["watch", "--identify", "--poll", "--for", "1s"];

@@ -55,7 +55,7 @@ impl Running {
         Running(child, stderr)
     }
 
-    fn says(&mut self, words: &str) -> String {
+    fn wait_for_message(&mut self, words: &str) -> String {
         let mut all = String::new();
         loop {
             let mut line = String::new();
@@ -153,23 +153,23 @@ fn ask(address: SocketAddr, method: &str, path: &str, more: &str, body: &str) ->
 }
 
 /// Reads the stream until all these words have appeared.
-fn hears(address: SocketAddr, bearer: &str, words: &[&str]) {
+fn stream_contains(address: SocketAddr, bearer: &str, words: &[&str]) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
     write!(stream, "GET /api/live HTTP/1.1\r\nHost: {address}\r\n{bearer}\r\n").unwrap();
-    let mut heard = String::new();
+    let mut received = String::new();
     let all = eventually(|| {
         let mut part = [0; 65536];
         let length = stream.read(&mut part).unwrap_or(0);
-        heard.push_str(&String::from_utf8_lossy(&part[..length]));
-        words.iter().all(|word| heard.contains(word))
+        received.push_str(&String::from_utf8_lossy(&part[..length]));
+        words.iter().all(|word| received.contains(word))
     });
-    assert!(all, "{words:?} in {heard}");
+    assert!(all, "{words:?} in {received}");
 }
 
 /// Address and token, from the line that announces the page.
-fn page(said: &str) -> (SocketAddr, String) {
-    let url = said.split("http://").nth(1).unwrap().split([';', ' ']).next().unwrap();
+fn page(messages: &str) -> (SocketAddr, String) {
+    let url = messages.split("http://").nth(1).unwrap().split([';', ' ']).next().unwrap();
     let (address, token) = url.split_once("/#token=").unwrap();
     (address.parse().unwrap(), token.to_owned())
 }
@@ -203,8 +203,8 @@ const ROUTES: [(&str, &str, &str); 11] = [
 ];
 
 #[test]
-fn the_page_is_roots_alone_and_runs_without_privilege() {
-    const TEST: &str = "the_page_is_roots_alone_and_runs_without_privilege";
+fn only_root_can_open_the_page_which_runs_without_privilege() {
+    const TEST: &str = "only_root_can_open_the_page_which_runs_without_privilege";
     if !is_root(TEST) {
         return;
     }
@@ -224,8 +224,8 @@ fn the_page_is_roots_alone_and_runs_without_privilege() {
             .arg("--share-socket")
             .arg(&socket),
     );
-    let (address, token) = page(&watch.says("the page is at"));
-    watch.says("Ctrl-C ends it");
+    let (address, token) = page(&watch.wait_for_message("the page is at"));
+    watch.wait_for_message("Ctrl-C ends it");
     let bearer = format!("Authorization: Bearer {token}\r\n");
 
     // nobody
@@ -242,7 +242,7 @@ fn the_page_is_roots_alone_and_runs_without_privilege() {
     assert_out_of_reach(watch.pid());
     assert_eq!(ask(address, "GET", "/api/session", &bearer, "").0, 200);
     // The filter stays as root chose it.
-    hears(address, &bearer, &["\"filter\":\"port:1\""]);
+    stream_contains(address, &bearer, &["\"filter\":\"port:1\""]);
 
     // The listening process, and its two helper processes.
     assert_confined(watch.pid());
@@ -274,7 +274,7 @@ fn the_page_is_roots_alone_and_runs_without_privilege() {
     // A census in another namespace, and an owner whose process belongs to another user: the
     // helpers do both.
     assert_eq!(filter(&format!("netns:{} port:7001", net.name(Side::A))), (200, "{}".into()));
-    hears(address, &bearer, &[":7001", &format!("\"pid\":{}", std::process::id())]);
+    stream_contains(address, &bearer, &[":7001", &format!("\"pid\":{}", std::process::id())]);
     assert_confined(watch.pid());
 
     let rest = watch.end();
@@ -288,7 +288,7 @@ fn the_page_is_roots_alone_and_runs_without_privilege() {
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
     let mut replay =
         Running::start(Command::new(YUZURI).arg("replay").arg(&recording).args(["--web", "127.0.0.1:0"]));
-    let (address, token) = page(&replay.says("replaying"));
+    let (address, token) = page(&replay.wait_for_message("replaying"));
     let bearer = format!("Authorization: Bearer {token}\r\n");
     as_nobody(|| assert_eq!(ask(address, "GET", "/api/session", "", "").0, 401));
     assert_confined(replay.pid());
@@ -322,7 +322,7 @@ fn polling_with_the_page_is_confined_too() {
     let Some(net) = Net::or_skip(TEST) else { return };
     let mut watch =
         Running::start(Command::new(YUZURI).args(["watch", "--poll", "--web", "127.0.0.1:0", "--quiet"]));
-    let (address, token) = page(&watch.says("the page is at"));
+    let (address, token) = page(&watch.wait_for_message("the page is at"));
     assert_confined(watch.pid());
     let bearer = format!("Authorization: Bearer {token}\r\n");
     let body = serde_json::json!({ "filter": format!("netns:{}", net.name(Side::A)) }).to_string();
@@ -350,7 +350,7 @@ fn the_receiver_and_the_relay_run_without_privilege() {
 
     let mut relay =
         Running::start(net.command(Side::A, YUZURI).args(["share", "rendezvous", "127.0.0.1:451"]));
-    assert!(relay.says("rendezvous at").contains("127.0.0.1:451"));
+    assert!(relay.wait_for_message("rendezvous at").contains("127.0.0.1:451"));
     assert_confined(relay.pid());
     assert_out_of_reach(relay.pid());
     assert!(relay.end().contains("datagrams received"));
@@ -363,7 +363,7 @@ fn the_receiver_and_the_relay_run_without_privilege() {
         "--user",
         "60001:60002",
     ]));
-    relay.says("rendezvous at");
+    relay.wait_for_message("rendezvous at");
     let status = std::fs::read_to_string(format!("/proc/{}/status", relay.pid())).unwrap();
     assert_eq!(field(&status, "Uid").split_whitespace().next(), Some("60001"));
     assert_eq!(field(&status, "Gid").split_whitespace().next(), Some("60002"));

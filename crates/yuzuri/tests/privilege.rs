@@ -49,14 +49,14 @@ fn the_units_are_as_tight_as_they_are_said_to_be() {
     for unit in [UNIT, AP_UNIT] {
         let words = ["security", "--no-pager", "--offline=true", "--threshold", MAX_EXPOSURE_TENTHS, unit];
         let output = Command::new("systemd-analyze").args(words).output().unwrap();
-        let said = text(&output.stdout) + &text(&output.stderr);
-        if said.contains("unrecognized option") {
-            println!("{TEST}: skipped: systemd-analyze is older than 250: {said}");
+        let messages = text(&output.stdout) + &text(&output.stderr);
+        if messages.contains("unrecognized option") {
+            println!("{TEST}: skipped: systemd-analyze is older than 250: {messages}");
             return;
         }
-        let costs: Vec<&str> = said.lines().filter(|line| !line.starts_with('\u{2713}')).collect();
+        let costs: Vec<&str> = messages.lines().filter(|line| !line.starts_with('\u{2713}')).collect();
         assert!(output.status.success(), "{}", costs.join("\n"));
-        println!("{TEST}: {}", said.lines().last().unwrap());
+        println!("{TEST}: {}", messages.lines().last().unwrap());
     }
 }
 
@@ -130,20 +130,20 @@ fn watch_needs_three_capabilities_and_not_root() {
     }
     let watch =
         as_nobody(&cell, 1, &copy).args(["watch", &filter, "--json", "--for", "4s"]).output().unwrap();
-    let said = text(&watch.stderr);
-    assert!(watch.status.success() && !said.contains("SAMPLED"), "{said}");
+    let messages = text(&watch.stderr);
+    assert!(watch.status.success() && !messages.contains("SAMPLED"), "{messages}");
     let lines: Vec<Value> =
         text(&watch.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let of = |kind: &str| lines.iter().filter(|line| line["kind"] == kind).count();
-    assert!(of("sample") > 10, "{} samples: {said}", of("sample"));
+    assert!(of("sample") > 10, "{} samples: {messages}", of("sample"));
     // CAP_SYSLOG: places are named after functions of the kernel.
-    assert!(!said.contains("kallsyms"), "{said}");
+    assert!(!messages.contains("kallsyms"), "{messages}");
     // With fewer capabilities the program fails, and reports which are missing.
     let Some(copy) = copy_with(TEST, folder.path(), "cap_bpf") else { return };
     let watch =
         as_nobody(&cell, 1, &copy).args(["watch", &filter, "--json", "--for", "1s"]).output().unwrap();
-    let said = text(&watch.stderr);
-    assert!(said.contains("SAMPLED") || said.contains("not permitted"), "{said}");
+    let messages = text(&watch.stderr);
+    assert!(messages.contains("SAMPLED") || messages.contains("not permitted"), "{messages}");
 }
 
 /// A daemon at host 1 that runs as nobody and owns its folders.
@@ -174,9 +174,9 @@ fn shares_as_nobody(test: &str, cell: &Cell, folder: &Path, command: Command) {
     assert!(eventually(|| status(&runtime).is_some() || ended(&mut daemon)));
     if ended(&mut daemon) {
         let output = daemon.0.take().unwrap().wait_with_output().unwrap();
-        let said = text(&output.stderr);
-        assert!(said.contains("needs struct_ops"), "{test}: {said}");
-        println!("{test}: skipped: {said}");
+        let messages = text(&output.stderr);
+        assert!(messages.contains("needs struct_ops"), "{test}: {messages}");
+        println!("{test}: skipped: {messages}");
         return;
     }
     let local = traffic.local().to_string();
@@ -243,14 +243,14 @@ fn share_works_with_capabilities_on_the_file() {
 /// The socket path at which the client looks for the daemon, from its error.
 fn socket(mut command: Command) -> String {
     let output = command.args(["share", "status"]).output().unwrap();
-    let said = text(&output.stderr);
-    let place = said.split("asking the daemon at ").nth(1).unwrap_or_else(|| panic!("{said}"));
+    let messages = text(&output.stderr);
+    let place = messages.split("asking the daemon at ").nth(1).unwrap_or_else(|| panic!("{messages}"));
     place.split(':').next().unwrap().to_owned()
 }
 
 #[test]
-fn who_asks_finds_the_folder_of_the_namespace_with_and_without_privilege() {
-    const TEST: &str = "who_asks_finds_the_folder_of_the_namespace";
+fn status_finds_the_folder_of_the_namespace_with_and_without_privilege() {
+    const TEST: &str = "status_finds_the_folder_of_the_namespace_with_and_without_privilege";
     let Some(cell) = Cell::or_skip(TEST, 2) else { return };
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();

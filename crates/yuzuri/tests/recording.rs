@@ -10,8 +10,8 @@ use std::process::{Command, Output};
 use yuzuri_testnet::{Net, Side, eventually};
 
 #[test]
-fn what_is_watched_is_recorded_replayed_and_converted() {
-    let Some(net) = Net::or_skip("what_is_watched_is_recorded") else { return };
+fn watched_flows_are_recorded_replayed_and_converted() {
+    let Some(net) = Net::or_skip("watched_flows_are_recorded_replayed_and_converted") else { return };
     net.shape(Side::A, 50, 60_000).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.arrows");
@@ -20,7 +20,7 @@ fn what_is_watched_is_recorded_replayed_and_converted() {
     let filter = format!("netns:{}", net.name(Side::A));
     let args = ["watch", &filter, "rport:4950", "--record", recording, "--json"];
     let mut watch = Running::start(Command::new(YUZURI).args(args));
-    watch.says("watching");
+    watch.wait_for_message("watching");
     let sent = json_lines(&send(&net, 30).stdout);
     watch.signal(Signal::SIGINT);
     let watched = watch.end();
@@ -75,7 +75,7 @@ fn a_recording_survives_kill_9_and_what_is_no_recording_is_named() {
     let filter = format!("netns:{}", net.name(Side::A));
     let mut watch =
         Running::start(Command::new(YUZURI).args(["watch", &filter, "--quiet", "--record", recording]));
-    watch.says("watching");
+    watch.wait_for_message("watching");
     let replay = || yuzuri(&["replay", recording, "--json", "--speed", "1000"]);
     let samples = |replayed: &Output| of_kind(&json_lines(&replayed.stdout), "sample").len();
     send(&net, 20);
@@ -103,8 +103,11 @@ fn a_recording_survives_kill_9_and_what_is_no_recording_is_named() {
 }
 
 #[test]
-fn a_full_disk_is_said_counted_and_leaves_a_readable_recording() {
-    let Some(net) = Net::or_skip("a_full_disk_is_said") else { return };
+fn a_full_disk_is_reported_and_counted_and_leaves_a_readable_recording() {
+    let Some(net) = Net::or_skip("a_full_disk_is_reported_and_counted_and_leaves_a_readable_recording")
+    else {
+        return;
+    };
     let disk = SmallDisk::mount();
     let path = disk.0.path().join("a.arrows");
     let recording = path.to_str().unwrap();
@@ -112,7 +115,7 @@ fn a_full_disk_is_said_counted_and_leaves_a_readable_recording() {
     let filter = format!("netns:{}", net.name(Side::A));
     let args = ["watch", &filter, "--density", "ack", "--quiet", "--record", recording];
     let mut watch = Running::start(Command::new(YUZURI).args(args));
-    watch.says("watching");
+    watch.wait_for_message("watching");
     let filling = std::sync::atomic::AtomicBool::new(true);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -120,7 +123,7 @@ fn a_full_disk_is_said_counted_and_leaves_a_readable_recording() {
                 send(&net, 20);
             }
         });
-        watch.says("recording paused");
+        watch.wait_for_message("recording paused");
         filling.store(false, std::sync::atomic::Ordering::Relaxed);
     });
     watch.signal(Signal::SIGINT);
@@ -198,8 +201,8 @@ fn events_of_recording(sent: &Output) -> Vec<Value> {
     assert!(of_type("failed").is_empty());
     let [warning] = of_type("warning")[..] else { panic!("it is reported once: {lines:?}") };
     assert_eq!(warning["kind"], "recording");
-    let said = text(&sent.stderr);
-    assert_eq!(said.matches(warning["message"].as_str().unwrap()).count(), 1, "{said}");
+    let messages = text(&sent.stderr);
+    assert_eq!(messages.matches(warning["message"].as_str().unwrap()).count(), 1, "{messages}");
     lines
 }
 

@@ -64,7 +64,7 @@ fn a_daemon_from_its_start_to_its_end() {
     // A second daemon, with other arguments and the same folder.
     let mut second = Daemon::spawn(&cell, 1, folder.path(), &["--keyless", "--control", &control_name()]);
     assert_eq!(second.child.wait().unwrap().code(), Some(1));
-    let named = || second.said(&format!("running as process {}", daemon.child.id()));
+    let named = || second.reported(&format!("running as process {}", daemon.child.id()));
     assert!(eventually(named), "{}", second.all());
 
     // The current metrics.
@@ -86,7 +86,7 @@ fn a_daemon_from_its_start_to_its_end() {
     std::fs::write(&config, format!("key_file = {key:?}\npolcy = \"steady\"\n")).unwrap();
     daemon.signal(nix::sys::signal::SIGHUP);
     let place = format!("{}:2:1: unknown field `polcy`", config.display());
-    assert!(eventually(|| daemon.said(&place) && daemon.said("stays as it was")), "{}", daemon.all());
+    assert!(eventually(|| daemon.reported(&place) && daemon.reported("stays as it was")), "{}", daemon.all());
     assert_eq!(daemon.status()["policy"]["name"], "off");
     std::fs::write(&config, format!("key_file = {key:?}\npolicy = \"shimada2016\"\n")).unwrap();
     daemon.signal(nix::sys::signal::SIGHUP);
@@ -98,7 +98,7 @@ fn a_daemon_from_its_start_to_its_end() {
     daemon.signal(nix::sys::signal::SIGTERM);
     assert_eq!(daemon.child.wait().unwrap().code(), Some(0));
     assert_ne!(traffic.control(), name);
-    assert!(eventually(|| daemon.said("former congestion control again: 1 flow")), "{}", daemon.all());
+    assert!(eventually(|| daemon.reported("former congestion control again: 1 flow")), "{}", daemon.all());
     let before = traffic.received();
     assert!(eventually(|| traffic.received() > before + 1_000_000));
     assert!(!daemon.runtime.join("share.sock").exists());
@@ -111,8 +111,8 @@ fn a_daemon_from_its_start_to_its_end() {
 }
 
 #[test]
-fn the_next_daemon_takes_the_flows_that_the_last_one_gave_back() {
-    const TEST: &str = "the_next_daemon_takes_the_flows_that_the_last_one_gave_back";
+fn a_restarted_daemon_bounds_the_flows_that_the_previous_one_released() {
+    const TEST: &str = "a_restarted_daemon_bounds_the_flows_that_the_previous_one_released";
     let Some(cell) = Cell::or_skip(TEST, 1) else { return };
     let folder = tempfile::tempdir().unwrap();
     let traffic = cell.traffic(1);
@@ -159,8 +159,8 @@ fn check_metrics(answer: &str) {
 }
 
 #[test]
-fn a_killed_daemons_flow_is_free_soon_and_the_next_takes_over() {
-    const TEST: &str = "a_killed_daemons_flow_is_free_soon_and_the_next_takes_over";
+fn a_killed_daemons_flow_is_unbounded_within_seconds_and_the_next_daemon_bounds_it() {
+    const TEST: &str = "a_killed_daemons_flow_is_unbounded_within_seconds_and_the_next_daemon_bounds_it";
     let Some(cell) = Cell::or_skip(TEST, 1) else { return };
     let folder = tempfile::tempdir().unwrap();
     let name = control_name();
@@ -206,8 +206,8 @@ fn a_killed_daemons_flow_is_free_soon_and_the_next_takes_over() {
 }
 
 #[test]
-fn who_was_suspended_begins_anew() {
-    const TEST: &str = "who_was_suspended_begins_anew";
+fn a_suspended_leader_rejoins_as_a_member_when_it_resumes() {
+    const TEST: &str = "a_suspended_leader_rejoins_as_a_member_when_it_resumes";
     let Some(cell) = Cell::or_skip(TEST, 2) else { return };
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let names = [control_name(), control_name()];
@@ -217,7 +217,7 @@ fn who_was_suspended_begins_anew() {
     let flow = first.until_rule(&traffic, &["share", "probe"]);
     assert_eq!(first.status()["interfaces"][0]["leads"], true);
     let second = Daemon::spawn(&cell, 2, folders[1].path(), &words(&names[1]));
-    assert!(eventually(|| second.said("sharing;")), "{}", second.all());
+    assert!(eventually(|| second.reported("sharing;")), "{}", second.all());
     let _other = cell.traffic(2);
     let leader = |daemon: &Daemon| daemon.status()["interfaces"][0]["leader"].as_str().map(str::to_owned);
     assert!(eventually(|| leader(&second).is_some() && leader(&second) == leader(&first)));
@@ -268,7 +268,7 @@ fn keys_are_read_again_and_a_terminal_is_excluded() {
     let (config, name) = (at("share.toml"), control_name());
     let words = ["--config", &config, "--control", &name];
     let Some(mut daemon) = Daemon::or_skip(TEST, &cell, folder.path(), &words) else { return };
-    assert!(daemon.said("chmod 0640"), "{}", daemon.all());
+    assert!(daemon.reported("chmod 0640"), "{}", daemon.all());
     assert!(text(&daemon.ask(&["status"]).stdout).contains("mode 0644"));
     let generation = |daemon: &Daemon| daemon.status()["interfaces"][0]["membership"]["generation"].clone();
     assert!(eventually(|| generation(&daemon) == 1), "{:#}", daemon.status());
@@ -385,8 +385,8 @@ fn a_daemon_under_slow_clients_answers_and_ends_at_once() {
 /// --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement of a minute; its figures are worth something on a quiet machine only"]
-fn what_it_costs_at_eight_flows() {
-    const TEST: &str = "what_it_costs_at_eight_flows";
+fn cost_of_sharing_with_eight_flows() {
+    const TEST: &str = "cost_of_sharing_with_eight_flows";
     const SECONDS: f64 = 30.0;
     let Some(cell) = Cell::or_skip(TEST, 1) else { return };
     let folder = tempfile::tempdir().unwrap();

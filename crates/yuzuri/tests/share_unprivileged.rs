@@ -80,17 +80,18 @@ fn programs_without_privilege_share_for_their_own_connections() {
     assert!(cell.inside(1, || eventually(listens)));
     let senders = [1, 2].map(|host| send_sharing(&cell, host, &[]));
     for mut sender in senders {
-        let mut said = String::new();
-        sender.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        let mut messages = String::new();
+        sender.0.stderr.take().unwrap().read_to_string(&mut messages).unwrap();
         let status = sender.0.wait().unwrap();
-        if said.contains("setpriv") {
-            println!("{TEST}: skipped: {said}");
+        if messages.contains("setpriv") {
+            println!("{TEST}: skipped: {messages}");
             return;
         }
-        assert!(status.success(), "{said}");
-        let end = said.lines().find(|line| line.contains("shared on")).unwrap_or_else(|| panic!("{said}"));
-        assert!(end.contains("with 1 other device, "), "{said}");
-        assert!(!end.contains("bounded for 0.0 of") && !end.contains("; 0 of"), "{said}");
+        assert!(status.success(), "{messages}");
+        let end =
+            messages.lines().find(|line| line.contains("shared on")).unwrap_or_else(|| panic!("{messages}"));
+        assert!(end.contains("with 1 other device, "), "{messages}");
+        assert!(!end.contains("bounded for 0.0 of") && !end.contains("; 0 of"), "{messages}");
     }
     drop(receiver);
     // Without a key it joins no group, and says so before sending a byte.
@@ -101,8 +102,8 @@ fn programs_without_privilege_share_for_their_own_connections() {
 }
 
 #[test]
-fn a_rendezvous_brings_those_together_who_do_not_hear_each_other() {
-    const TEST: &str = "a_rendezvous_brings_those_together_who_do_not_hear_each_other";
+fn a_rendezvous_connects_members_that_multicast_does_not_reach() {
+    const TEST: &str = "a_rendezvous_connects_members_that_multicast_does_not_reach";
     let Some(cell) = Cell::or_skip(TEST, 2) else { return };
     // The access point isolates its clients.
     for host in [1, 2] {
@@ -120,7 +121,7 @@ fn a_rendezvous_brings_those_together_who_do_not_hear_each_other() {
         |name| ["--keyless", "--group", "hall", "--rendezvous", "10.88.0.100:48771", "--control", name];
     let Some(first) = Daemon::or_skip(TEST, &cell, folders[0].path(), &words(&names[0])) else { return };
     let second = Daemon::spawn(&cell, 2, folders[1].path(), &words(&names[1]));
-    assert!(eventually(|| second.said("sharing;")), "{}", second.all());
+    assert!(eventually(|| second.reported("sharing;")), "{}", second.all());
     let _traffic = [cell.traffic(1), cell.traffic(2)];
     let met = eventually(|| {
         let both = [first.status(), second.status()];

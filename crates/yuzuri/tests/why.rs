@@ -58,9 +58,9 @@ impl Asked {
 
     fn end(self) -> Vec<Value> {
         let Asked { child, stderr } = self;
-        let said = std::thread::spawn(move || stderr.map_while(Result::ok).collect::<Vec<_>>());
+        let messages = std::thread::spawn(move || stderr.map_while(Result::ok).collect::<Vec<_>>());
         let output = child.wait_with_output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{:?}", said.join());
+        assert_eq!(output.status.code(), Some(0), "{:?}", messages.join());
         json_lines(&output)
     }
 }
@@ -239,9 +239,9 @@ fn a_capture_gives_the_same_limit() {
             return;
         };
         // Capturing has begun once the file is named. A program that can no longer write would end.
-        let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-        assert!(said.by_ref().any(|line| line.starts_with("File:")));
-        std::thread::spawn(move || said.for_each(drop));
+        let mut messages = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        assert!(messages.by_ref().any(|line| line.starts_with("File:")));
+        std::thread::spawn(move || messages.for_each(drop));
         captures.push((Capturing(child), file));
     }
     let transfer = Transfer::start(&net, Fault::ReceiveBuffer(8_192));
@@ -278,7 +278,7 @@ fn ctrl_c_ends_it_early_with_the_answer_so_far() {
 }
 
 #[test]
-fn no_answer_has_its_own_exit_code() {
+fn exit_codes_distinguish_usage_errors_failures_and_no_answer() {
     let refused = yuzuri(&["why", "prot:80"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(text(&refused.stderr).contains("unknown kind 'prot'"));
@@ -302,6 +302,6 @@ fn a_reader_that_is_gone_is_no_error() {
     command.args(["why", &filter, "--for", "200ms"]).stdin(Stdio::null()).stdout(writer);
     let output = command.stderr(Stdio::piped()).output().unwrap();
     assert_eq!(output.status.code(), Some(0));
-    let said = text(&output.stderr);
-    assert!(!said.contains("panicked") && !said.contains("Broken pipe"), "{said}");
+    let messages = text(&output.stderr);
+    assert!(!messages.contains("panicked") && !messages.contains("Broken pipe"), "{messages}");
 }

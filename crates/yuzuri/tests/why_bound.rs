@@ -1,4 +1,4 @@
-//! `yuzuri why` knows the bound of a sharing group as a fact, also if it moves every half second.
+//! `yuzuri why` recognises the bound of a sharing group, even if the bound changes every 500 ms.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[path = "../../yuzuri-share/tests/cell/mod.rs"]
@@ -54,8 +54,8 @@ fn as_before(file: &Path, older: &Path) {
 fn a_bound_that_changes_is_reported() {
     const TEST: &str = "a_bound_that_changes_is_reported";
     let Some(cell) = Cell::or_skip(TEST, 3) else { return };
-    // The queue is in the network, so no sender's own device holds segments: only the window holds
-    // a sender.
+    // The queue is in the network, so no sender's own device queues segments: only the window
+    // limits a sender.
     for host in [1, 2] {
         ip(&format!("netns exec {} tc qdisc del dev eth0 root", cell.name(host)));
     }

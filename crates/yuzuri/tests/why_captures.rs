@@ -61,7 +61,7 @@ fn why(file: &Path) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn one_direction_has_no_answer() {
+fn a_capture_of_one_direction_has_no_answer() {
     let folder = tempfile::tempdir().unwrap();
     let all = || transfer(|n| 1_000_000 + u64::from(n) * 21 * MS);
     let data = write(folder.path(), all().into_iter().flat_map(|[a, b, _]| [a, b]));

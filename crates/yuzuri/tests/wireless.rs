@@ -1,7 +1,6 @@
 //! `yuzuri share` on stations of real access points, with the kernel's mac80211: two access points
 //! and two stations in a guest, over radios that hear each other without a medium between them
-//! (mac80211_hwsim). So it tests what nl80211 reports and what the daemon makes of it, not
-//! performance.
+//! (mac80211_hwsim). It tests what nl80211 reports and how the daemon uses it, not performance.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use serde_json::Value;

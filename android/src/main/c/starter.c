@@ -91,7 +91,7 @@ __asm__(".globl _start\n_start:\n\tmov x29, #0\n\tmov x30, #0\n\tmov x0, sp\n\tb
 typedef struct user_pt_regs registers;
 static void set_result(registers *r, long value) { r->regs[0] = value; }
 #else
-#error "an architecture that no Android device of today has"
+#error "unsupported architecture"
 #endif
 
 #define call(n, a, b, c, d) call6(n, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)

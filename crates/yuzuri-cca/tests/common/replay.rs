@@ -39,9 +39,9 @@ pub struct Outcome {
     pub initial: u32,
     pub epochs: Vec<Epoch>,
     /// Reductions requested by the algorithm.
-    pub wishes: u32,
+    pub cwr_requests: u32,
     /// Windows after each recovery that the algorithm determines: the algorithm's and the kernel's.
-    pub landings: Vec<(u32, u32)>,
+    pub windows_after_recovery: Vec<(u32, u32)>,
 }
 
 struct Replay {
@@ -76,7 +76,7 @@ pub fn replay(algorithm: Algorithm, trace: &Trace) -> Outcome {
         let reduces = ack.state >= CaState::Cwr && before <= CaState::Disorder;
         let algorithm_cwnd = window.cwnd;
         let threshold = replay.acknowledge(ack, following, start_us);
-        outcome.wishes += u32::from(std::mem::take(&mut replay.window.cwr_wanted));
+        outcome.cwr_requests += u32::from(std::mem::take(&mut replay.window.cwr_wanted));
         if reduces {
             outcome.epochs.push(Epoch {
                 start_s: path.start_s,
@@ -90,7 +90,7 @@ pub fn replay(algorithm: Algorithm, trace: &Trace) -> Outcome {
         }
         if before >= CaState::Cwr {
             if ack.state <= CaState::Disorder {
-                outcome.landings.push((replay.window.cwnd, following.cwnd));
+                outcome.windows_after_recovery.push((replay.window.cwnd, following.cwnd));
                 path = Distance { start_s: ack.t_us as f64 / 1e6, ..Distance::default() };
             }
             replay.window.cwnd = following.cwnd;

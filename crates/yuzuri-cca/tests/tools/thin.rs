@@ -20,7 +20,7 @@ use yuzuri_cca::CaState;
 /// Segment size of the traces, bytes.
 const MSS: u32 = 1448;
 
-/// What a step gives, or why it failed.
+/// The result of a step, or its error.
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 fn unpacked(file: &Path) -> Outcome<String> {
@@ -106,7 +106,7 @@ fn thin(folder: &Path, out: &Path, seconds: f64) -> Outcome<()> {
         let text = thinned(&rows, &events, seconds).map_err(|what| format!("{name}: {what}"))?.write();
         let file = out.join(format!("{name}.csv.zst"));
         let packed = zstd::encode_all(text.as_bytes(), 19).map_err(in_file(&file))?;
-        println!("{name}: {} bytes, packed {}", text.len(), packed.len());
+        println!("{name}: {} bytes, {} compressed", text.len(), packed.len());
         std::fs::write(&file, packed).map_err(in_file(&file))?;
     }
     Ok(())
@@ -116,7 +116,7 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let seconds = words.get(2).map_or(Some(f64::INFINITY), |word| word.parse().ok());
     let (Some(folder), Some(out), Some(seconds)) = (words.first(), words.get(1), seconds) else {
-        eprintln!("thin: give the folder of traces, the folder for the fixtures, and at most seconds");
+        eprintln!("usage: thin FOLDER OUT [SECONDS]");
         return ExitCode::FAILURE;
     };
     match thin(Path::new(folder), Path::new(out), seconds) {

@@ -7,7 +7,7 @@ use yuzuri_sim::Segment;
 /// The bucket holds this fraction of a second, and at least this many bytes.
 const BURST_PARTS: f64 = 20.0;
 const MIN_BURST: f64 = 32_768.0;
-/// The prioritised part of each stream, bytes per second, and in one burst.
+/// The prioritised part of each stream: bytes per second, and bytes in one burst.
 const SMALL_PER_S: f64 = 65_536.0;
 const SMALL_BURST: f64 = 32_768.0;
 /// The Ethernet header, which is not part of the IP packet.
@@ -34,7 +34,8 @@ fn since(then_ns: u64, now_ns: u64, per_s: f64) -> f64 {
 }
 
 impl Bucket {
-    /// Whether a packet passes; it may be marked. `all_passed`: the bytes passed of all stations.
+    /// Whether a packet passes; it may be marked. `all_passed`: the bytes of all stations that have
+    /// passed.
     pub fn passes(&mut self, now_ns: u64, segment: &mut Segment, all_passed: &mut u64) -> bool {
         let conforms = self.conforms(now_ns, segment);
         if conforms {

@@ -128,7 +128,8 @@ pub fn run_fixed(setting: &Setting, seed: u64, bound: Bound) -> Result<Results, 
     run(&setting.scenario(seed), &mut Gate::fixed(&setting.phys, bound))
 }
 
-/// A gate for terminals of which some share: its daemon leads those, and they bound themselves.
+/// A gate for terminals some of which share: its daemon is their leader, and they apply their own
+/// bounds.
 struct LeadingGate {
     sharing: Sharing,
     gate: Gate,
@@ -184,7 +185,7 @@ mod tests {
         }
     }
 
-    /// Without the bucket QUIC takes what clamped connections leave.
+    /// Without the bucket, QUIC takes the capacity that clamped connections leave.
     #[test]
     fn traffic_without_a_window_is_policed() {
         let name = "4 n, 16 ms, 20 Mbit/s/1000";

@@ -16,7 +16,7 @@ use yuzuri_sim::{Change, ChangeKind, Kind, MSS_BYTES, Observation, Segment, Stee
 
 /// Windows are advertised in units of 2^this bytes.
 const SCALE: u8 = 7;
-/// A period in which the room that a station leaves is kept is 2^this ns (`PERIOD_SHIFT`).
+/// The minimum unused part of the window is kept per period of 2^this ns (`PERIOD_SHIFT`).
 const PERIOD_SHIFT: u32 = 29;
 /// The longest time without an ACK for the station, ns (`bpf/thin.h`).
 const THIN_GAP_NS: u64 = 10_000_000;
@@ -31,8 +31,8 @@ struct Flow {
     ack_down: u32,
     ack_down_ns: u64,
     offered: u32,
-    /// RecoveryPoint (RFC 6675): the highest sequence number from the station at the last sign of a
-    /// loss, until it is acknowledged.
+    /// RecoveryPoint (RFC 6675): the highest sequence number from the station at the last
+    /// indication of a loss, until it is acknowledged.
     recover: Option<u32>,
     /// The measurements in progress: the end of a segment up, and a timestamp down, ms; with the
     /// times when they passed.
@@ -58,7 +58,7 @@ pub struct Gate {
     changes: Vec<Change>,
     /// Terminals that use QUIC: no window bounds them.
     quic: Vec<bool>,
-    /// The port of the first connection: those of another cell have others.
+    /// The port of the first connection; connections of another cell have other ports.
     pub first_port: u16,
     /// ACKs that were dropped.
     pub thinned: u64,

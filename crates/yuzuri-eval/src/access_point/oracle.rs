@@ -11,11 +11,11 @@ use serde::Serialize;
 use yuzuri_gate::Bound;
 use yuzuri_sim::{MSS_BYTES, ScenarioError, hint_of};
 
-/// The queues for which windows are tried, ms; the first one leaves a part of the path empty.
+/// The queues for which windows are tried, ms; with the first one, the path is not full.
 const QUEUES_MS: [f64; 11] = [-3.0, 0.0, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 60.0, 80.0, 120.0];
 /// Thinning: one ACK for this many segments; 0: no thinning.
 const THIN_SEGMENTS: [u32; 3] = [0, 4, 8];
-/// The part of CUBIC's total that a window has to carry.
+/// The fraction of CUBIC's total that a window must reach.
 const CARRIES: f64 = 0.98;
 const MSS: u32 = MSS_BYTES as u32;
 
@@ -70,7 +70,7 @@ impl Outcome {
         one.figures.total_mbps / self.cubic.total_mbps
     }
 
-    /// The minimum of a figure over the windows that carry enough.
+    /// The minimum of a figure over the windows that reach this fraction.
     fn least(&self, figure: impl Fn(&Figures) -> f64) -> Option<(&WindowTrial, f64)> {
         let carries = self.tries.iter().filter(|one| one.thin_segments == 0 && self.ratio(one) >= CARRIES);
         carries.map(|one| (one, figure(&one.figures))).min_by(|a, b| a.1.total_cmp(&b.1))

@@ -1,6 +1,6 @@
 //! Random settings: those of `yuzuri-eval sharing random`, where no station runs Yuzuri. Outsiders
 //! are stations like all others there. With `--quic` each terminal uses QUIC with a probability of
-//! one half: what is sent over it is not bounded by windows, and starts without HyStart, as quinn.
+//! one half: its traffic is not bounded by windows, and starts without HyStart, like quinn.
 
 use super::Args;
 use super::contender::Contender;

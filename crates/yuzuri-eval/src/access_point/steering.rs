@@ -4,8 +4,8 @@
 //! one.
 //!
 //! Both cells are simulated at the same time, each on its own thread, and synchronise at every
-//! tick. A move is made in a second run, with the request of the first run. What a station does
-//! while it changes its radio is not modelled: it is absent for half a second.
+//! tick. A move is simulated in a second run, with the request of the first run. A change of radio
+//! is not modelled in detail: the station is absent for half a second.
 
 use super::gate::{Gate, mac, radio_of};
 use parking_lot::{Condvar, Mutex};
@@ -50,7 +50,7 @@ fn settings() -> Vec<Setting> {
         setting("2 ac + 2 n", &[ac, ac, n, n], 1000),
         setting("2 ac + 2 n behind 50 Mbit/s", &[ac, ac, n, n], 50),
         setting("4 ax + 2 n", &[ax, ax, ax, ax, n, n], 1000),
-        setting("2 ac + 2 n that cannot go", &[ac, ac, only_here, only_here], 1000),
+        setting("2 ac + 2 n that cannot move", &[ac, ac, only_here, only_here], 1000),
     ]
 }
 
@@ -249,7 +249,7 @@ fn gain(was: &[f64], is: &[f64]) -> (f64, f64) {
 /// Runs the settings, and prints the effect of a move on each station.
 pub fn run(seed: u64) -> anyhow::Result<()> {
     let mut text = String::from(
-        "| stations | asked to move | before, Mbit/s | after, Mbit/s | total | least of a station |\n|---|---|---|---|---|---|\n",
+        "| stations | asked to move | before, Mbit/s | after, Mbit/s | total | smallest factor of a station |\n|---|---|---|---|---|---|\n",
     );
     for setting in settings() {
         let words = |rates: &[f64]| rates.iter().map(|r| format!("{r:.1}")).collect::<Vec<_>>().join(", ");
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn no_station_is_moved_where_the_wire_limits_or_none_can_move() {
-        for name in ["2 ac + 2 n behind 50 Mbit/s", "2 ac + 2 n that cannot go"] {
+        for name in ["2 ac + 2 n behind 50 Mbit/s", "2 ac + 2 n that cannot move"] {
             let Outcome::Nobody(rates) = outcome(name) else { panic!("{name}: somebody was asked") };
             assert!(rates.iter().all(|mbps| *mbps > 1.0), "{rates:?}");
         }

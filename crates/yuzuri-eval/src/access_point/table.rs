@@ -69,7 +69,7 @@ pub fn rows(rows: &[Row]) -> String {
         let heads: Vec<&str> = first.figures.iter().map(|(contender, _)| contender.name()).collect();
         let more = match group {
             Group::Half | Group::Weights | Group::Quic => {
-                ", part of those that take part or use QUIC; least part"
+                ", share of those that take part or use QUIC; smallest share"
             }
             Group::Call => ", 99th percentile of the call above the path, ms; retransmitted",
             _ => "",
@@ -114,7 +114,7 @@ pub fn verdicts(rows: &[Row]) -> String {
         if judged.is_empty() {
             return;
         }
-        let _ = writeln!(text, "- {name}: held in {held} of {} settings", judged.len());
+        let _ = writeln!(text, "- {name}: met in {held} of {} settings", judged.len());
         for (row, (_, why)) in judged.iter().filter(|(_, (held, _))| !held) {
             let _ = writeln!(text, "  - {}: {why}", row.setting.name());
         }
@@ -140,7 +140,7 @@ pub fn verdicts(rows: &[Row]) -> String {
         let resent = row.of(gate)?.resent * 100.0;
         alike(row).then(|| (resent < 0.1, format!("{resent:.2} %")))
     });
-    limit("radios that differ: at least 1.35 times CUBIC's total, Jain's index at least 0.98", &|row| {
+    limit("different radios: at least 1.35 times CUBIC's total, Jain's index at least 0.98", &|row| {
         let (ratio, jain) = (row.ratio(gate)?, row.of(gate)?.jain);
         let held = ratio >= 1.35 && jain >= 0.98;
         (row.setting.group == Group::Mixed).then(|| (held, format!("{ratio:.2}, Jain {jain:.3}")))
@@ -154,20 +154,20 @@ pub fn verdicts(rows: &[Row]) -> String {
             (row.setting.group == Group::MixedWire).then_some((held, why))
         },
     );
-    limit("half run Yuzuri: at least 0.93 of an equal part for them", &|row| {
+    limit("half run Yuzuri: at least 0.93 of an equal share for them", &|row| {
         let special = row.of(gate)?.special;
         (row.setting.group == Group::Half).then(|| at_least(special, 0.93))
     });
     limit(
-        "by weights: Jain's index by weight at least 0.98, at least 0.93 of their part for those that take part",
+        "by weights: Jain's index by weight at least 0.98, at least 0.93 of their share for those that take part",
         &|row| {
             let figures = row.of(gate)?;
             let held = figures.jain >= 0.98 && figures.special >= 0.93;
-            let why = format!("Jain {:.3}, {:.3} of their part", figures.jain, figures.special);
+            let why = format!("Jain {:.3}, {:.3} of their share", figures.jain, figures.special);
             (row.setting.group == Group::Weights).then_some((held, why))
         },
     );
-    limit("QUIC beside TCP: Jain's index at least 0.95, nobody below 0.85 of a share", &|row| {
+    limit("QUIC beside TCP: Jain's index at least 0.95, no station below 0.85 of a share", &|row| {
         let figures = row.of(gate)?;
         let held = figures.jain >= 0.95 && figures.min_part >= 0.85;
         let why = format!("Jain {:.3}, least {:.2}", figures.jain, figures.min_part);

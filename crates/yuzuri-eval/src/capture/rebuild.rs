@@ -38,13 +38,13 @@ impl Part for Count {
 #[derive(clap::Args)]
 pub struct Args {
     file: PathBuf,
-    /// How often
+    /// Number of repetitions
     #[arg(default_value_t = 1)]
     times: u32,
-    /// Threads, each of which reads the file and follows its part of the flows
+    /// Threads, each of which reads the file and tracks its part of the flows
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     threads: u32,
-    /// One thread reads and hands on to the others, as with a stream
+    /// One thread reads and distributes to the others, as with a stream
     #[arg(long)]
     one_reader: bool,
 }

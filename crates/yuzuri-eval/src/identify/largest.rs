@@ -14,7 +14,7 @@ pub struct OtherSettings {
     /// Without timestamps (RFC 7323).
     pub without_timestamps: bool,
     /// The distance from the original capture point, ns: data passes that much later there and
-    /// acknowledgements that much earlier, or if negative the other way.
+    /// acknowledgements that much earlier; if negative, the other way round.
     pub away_ns: i64,
 }
 

@@ -10,14 +10,14 @@ use yuzuri_infer::name;
 pub struct Args {
     /// Folder of captures, each named ALGORITHM_... or ALGORITHM.pcap
     folder: PathBuf,
-    /// Only captures whose name begins so; shows all candidates
+    /// Only captures whose name begins with this; shows all candidates
     prefix: Option<String>,
-    /// Show the replay of this algorithm beside what was seen
+    /// Show the replay of this algorithm beside the observed windows
     #[arg(value_name = "ALGORITHM")]
     replayed: Option<String>,
 }
 
-/// Prints a line for each capture, and how many are right.
+/// Prints a line for each capture, and the number of right answers.
 pub fn run(args: &Args) -> Result<()> {
     let (folder, prefix, cca) = (&args.folder, &args.prefix, &args.replayed);
     let mut names: Vec<_> = std::fs::read_dir(folder)

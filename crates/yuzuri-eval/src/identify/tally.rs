@@ -81,7 +81,7 @@ fn find(folder: &Path, runs: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// Suffix in the names of congestion controls with the code of Linux 5.6
+/// Suffix in the names of algorithms with the code of Linux 5.6
 /// (`yuzuri_kernel::before_5_7`).
 const FORMER: &str = "_5_6";
 
@@ -90,7 +90,7 @@ fn label(run: &Path) -> Result<String> {
     let scenario: toml::Table = std::fs::read_to_string(run.join("scenario.toml"))?.parse()?;
     let terminal = scenario.get("terminal").and_then(|t| t.get(0)).context("no terminal")?;
     let control = terminal.get("control").and_then(|c| c.as_str());
-    // The version of an older kernel counts as the same algorithm.
+    // An older kernel's version counts as the same algorithm.
     let control = control.map(|control| control.strip_suffix(FORMER).unwrap_or(control).to_owned());
     Ok(control.unwrap_or_else(|| "cubic_apple_old".into()))
 }
@@ -172,7 +172,7 @@ impl Tally {
         let mut errors = window_errors(&verdict.window_trace, truth);
         let (median, high) = quantiles(&mut errors);
         if CcaKind::of(label) == Some(CcaKind::Model) {
-            // Its flight is limited by pacing to half of its window: not window-limited.
+            // Pacing limits its flight to half of its window: it is not window-limited.
             errors.clear();
         }
         self.errors.entry(side.to_owned()).or_default().extend(errors);
@@ -242,7 +242,7 @@ impl Tally {
     }
 
     fn print(&mut self) {
-        println!("\nwho is taken for whom:");
+        println!("\nconfusion matrix:");
         for (label, row) in &self.confusion {
             let cells: Vec<String> = row.iter().map(|(name, count)| format!("{name} {count}")).collect();
             println!("  {label:16} {}", cells.join(", "));
@@ -311,8 +311,8 @@ fn quantiles(errors: &mut [f64]) -> (f64, f64) {
 fn window_errors(window_trace: &WindowTrace, truth: &Truth) -> Vec<f64> {
     let mut errors = Vec::new();
     for round in window_trace.rounds.iter().filter(|round| round.is_cwnd_limited()) {
-        // Away from the sender the data passes some time after it was sent: rounds have the queue's
-        // part subtracted, not the path's.
+        // Away from the sender, data passes some time after it was sent: in rounds, the queue's
+        // part of that time is already subtracted, the path's is not.
         let late_us =
             if window_trace.capture_point == CapturePoint::Sender { 0 } else { window_trace.min_rtt_us / 2 };
         let late_ns = i64::from(late_us) * 1000;

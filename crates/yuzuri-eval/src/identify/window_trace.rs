@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 pub struct Args {
     capture: PathBuf,
-    /// File to write, compressed by zstd
+    /// File to write, compressed with zstd
     #[arg(value_name = "INTO.json.zst")]
     into: PathBuf,
 }

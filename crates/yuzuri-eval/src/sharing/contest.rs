@@ -62,7 +62,7 @@ impl Figures {
 pub struct Row {
     /// The setting.
     pub setting: Setting,
-    /// By contender, in their order.
+    /// By contender, in the order of the contenders.
     pub figures: Vec<Figures>,
 }
 

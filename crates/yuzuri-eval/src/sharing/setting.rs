@@ -64,7 +64,7 @@ impl Setting {
         Setting { ap_packets, ..self }
     }
 
-    /// A one-word name.
+    /// A short description.
     pub fn name(&self) -> String {
         let mut name = format!("{} n={} {} ms", self.radios(), self.phys.len(), self.rtt_ms);
         name += &format!(", {} Mbit/s/{}", self.wire_mbps, self.wire_packets);

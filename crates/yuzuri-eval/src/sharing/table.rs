@@ -19,7 +19,7 @@ pub fn tables(rows: &[Row], contenders: &[Contender]) -> String {
         if row.setting.group != group {
             group = row.setting.group;
             let inside = if row.setting.outside > 0 {
-                ", what those that take part have over an equal part of the total"
+                ", the rate of those that take part relative to an equal share of the total"
             } else {
                 ""
             };
@@ -73,7 +73,7 @@ pub fn verdicts(rows: &[Row], contenders: &[Contender]) -> String {
             return;
         }
         let held = judged.iter().filter(|(_, (held, _))| *held).count();
-        let _ = writeln!(text, "- {name}: held in {held} of {} settings", judged.len());
+        let _ = writeln!(text, "- {name}: met in {held} of {} settings", judged.len());
         for (row, (_, why)) in judged.iter().filter(|(_, (held, _))| !held) {
             let _ = writeln!(text, "  - {}: {why}", row.setting.name());
         }

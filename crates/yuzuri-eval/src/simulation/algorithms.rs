@@ -245,7 +245,7 @@ pub fn kernel_rows(probes: &[Probe]) -> (Vec<Row>, f64) {
     (rows, goodput_mbps)
 }
 
-/// Send time of the first segment: the change of the smoothed RTT gives the first sample.
+/// Send time of the first segment; the change of the smoothed RTT gives the first RTT sample.
 pub fn first_sent_us(probes: &[Probe]) -> u64 {
     let (before, after) = (probes[0].srtt_us, probes[1].srtt_us);
     let rtt_us = (8 * (after as i64 - before as i64) + before as i64).max(0) as u64;

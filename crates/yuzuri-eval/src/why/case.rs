@@ -111,7 +111,7 @@ pub struct Case {
     pub cards: bool,
     /// Whether it is observed from its beginning, or only once it has reached its limit.
     pub begins: bool,
-    /// Time from the connection to the part that is judged.
+    /// Time from the connection to the evaluated part.
     pub warm_up: Duration,
     /// After the warm-up, wait for the next loss. Until then, losses do not limit the transfer.
     pub waits_for_loss: bool,
@@ -175,7 +175,7 @@ impl Case {
                 Phase { writes: IoPattern::at_rate(rate * part, tick), ..Phase::of(&[Limit::Application]) }
             }
             "application-bursts" => {
-                // At most the initial window, from which an idle connection restarts.
+                // At most the initial window, with which an idle connection restarts.
                 let bytes = rng.log_between(500.0, 10.0 * MSS) as usize;
                 let every = Duration::from_secs_f64(rng.log_between(0.05, 0.7));
                 Phase { writes: IoPattern { bytes, every }, ..Phase::of(&[Limit::Application]) }

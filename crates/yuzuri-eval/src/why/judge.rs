@@ -1,4 +1,4 @@
-//! For how much of the time the reported limit is right.
+//! Determines for how much of the time the reported limit is right.
 
 use super::Judge as Args;
 use super::case::KINDS;
@@ -164,7 +164,7 @@ fn tshark(file: &Path, label: &Label) -> Option<[Vec<u64>; 2]> {
     Some([when(full)?, when(again)?])
 }
 
-/// In how many tenths of a second of a phase there is a mark of this kind.
+/// The number of tenths of a second of a phase that contain a mark of this kind.
 fn tenths(marks: &[Vec<u64>; 2], of: usize, phase: &Phase) -> f64 {
     let within = marks[of].iter().filter(|at| (phase.from_us..phase.to_us).contains(at));
     within.map(|at| (at - phase.from_us) / 100_000).collect::<BTreeSet<_>>().len() as f64

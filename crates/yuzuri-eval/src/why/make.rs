@@ -1,4 +1,4 @@
-//! Makes the transfers and stores the observations.
+//! Runs the transfers and stores the observations.
 
 use super::Make as Args;
 use super::case::{Case, KINDS, Rng};
@@ -14,16 +14,16 @@ use std::time::Duration;
 use yuzuri_kernel::control::{Bound, CongestionControl, CubicParams};
 use yuzuri_testnet::{Net, Side};
 
-/// Judged time per phase.
+/// Evaluated time per phase.
 const JUDGED: Duration = Duration::from_secs(6);
-/// After a change of phase, nothing is judged for this time: the queues of the previous phase
+/// After a change of phase, nothing is evaluated for this time: the queues of the previous phase
 /// remain for a while.
 const CHANGES: Duration = Duration::from_secs(2);
 
-/// How long the observers continue after the judged part.
+/// How long the observers continue after the evaluated part.
 const SEEN_LATER: Duration = Duration::from_secs(2);
 
-/// Microseconds of a clock.
+/// The time of a clock, microseconds.
 fn clock_us(clock: ClockId) -> i64 {
     let time = clock_gettime(clock).unwrap();
     time.tv_sec() * 1_000_000 + time.tv_nsec() / 1000

@@ -1,5 +1,5 @@
-//! Random transfers with a known limit, and how well the limit is found: for `make why-figures`.
-#![allow(clippy::unwrap_used, reason = "a program for measuring: what fails stops it, with the place")]
+//! Random transfers with a known limit, and how often the limit is found, for `make why-figures`.
+#![allow(clippy::unwrap_used, reason = "a measurement program: a failure panics at its place")]
 
 mod case;
 mod judge;
@@ -12,11 +12,11 @@ use std::path::PathBuf;
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Make transfers between two network namespaces: recorded at every ACK, in the default density
+    /// Run transfers between two network namespaces: recorded at every ACK, in the default density
     /// and by polling, and captured at both ends
     Make(Make),
-    /// Read stored transfers and print how much of the time the limit is right. Only a seed that
-    /// was never used before judges a rule fairly
+    /// Read stored transfers and print for how much of the time the reported limit is right. A fair
+    /// test of a rule needs a seed that was never used before
     Judge(Judge),
 }
 
@@ -28,13 +28,13 @@ pub struct Make {
     /// Cases of each kind
     #[arg(long)]
     rounds: u64,
-    /// The first round to make: rounds can be made one by one
+    /// The first round to run; rounds can be run one by one
     #[arg(long, default_value_t = 0)]
     first_round: u64,
-    /// Kinds to make [default: all]
+    /// Kinds to run [default: all]
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// The program that watches
+    /// The program that records
     #[arg(long, default_value = "target/release/yuzuri")]
     yuzuri: PathBuf,
     /// Folder to write to

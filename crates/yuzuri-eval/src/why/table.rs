@@ -1,6 +1,6 @@
 //! The figures as tables: flows seen from their beginning, and flows seen from their middle. For
-//! the latter, records and packets often do not show the limit: then `unknown` is the right answer,
-//! and only a wrong limit counts against the program.
+//! the latter, recordings and packets often do not show the limit: then `unknown` is the right
+//! answer, and only a wrong limit counts against the program.
 
 use super::case::KINDS;
 use super::judge::{Phase, SEEN_BY};
@@ -70,8 +70,8 @@ impl Score {
     }
 }
 
-/// What others report of the cases of a kind: all time and the time of the kernel's chronographs,
-/// microseconds; and all tenths of a second and those of tshark's expert information.
+/// What others report about the cases of a kind: all time and the time of the kernel's
+/// chronographs, microseconds; and all tenths of a second and those of tshark's expert information.
 #[derive(Clone, Copy, Default)]
 struct Others {
     chronographs: [f64; 3],
@@ -103,7 +103,7 @@ impl Tables {
         *self.seen_from[usize::from(begins)].cases.entry(kind).or_default() += 1;
     }
 
-    /// Adds what an observer reports of a part of a case.
+    /// Adds what an observer reports about a part of a case.
     pub fn add(&mut self, (kind, by): (usize, usize), phase: &Phase, classified: &LimitTimes, case: &Case) {
         let score = Score::of(phase, classified, SEEN_BY[by]);
         let seen = &mut self.seen_from[usize::from(case.begins)];
@@ -141,14 +141,14 @@ impl Tables {
     pub fn print(&self) {
         let [middle, begin] = &self.seen_from;
         println!(
-            "Per cent of the time with the right word, with a wrong one (the rest is unknown), and with the"
+            "Per cent of the time with the right limit, with a wrong one (the rest is unknown), and with the"
         );
         println!("right one in the worst case. Flows seen from their beginning.\n");
         begin.print(|score| [0, 1, 3].map(|of| score.percents()[of]));
         println!(
             "\nThe same of flows seen from their middle, where unknown is often the right answer, with the"
         );
-        println!("per cent of the time with a wrong word in the worst case.\n");
+        println!("per cent of the time with a wrong limit in the worst case.\n");
         middle.print(|score| [0, 1, 4].map(|of| score.percents()[of]));
         println!("\nAll kinds, per cent of the time; in the worst case.\n");
         println!(
@@ -172,7 +172,7 @@ impl Tables {
         let target = target.join(", ");
         for (from, seen) in [("beginning", begin), ("middle", middle)] {
             println!(
-                "\nSeen from their {from}: parts of cases with the right word for the wanted per cent of the time \
+                "\nSeen from their {from}: parts of cases with the right limit for the required per cent of the time \
                  ({target}).\n"
             );
             seen.print_reached();

@@ -26,7 +26,7 @@ pub struct Transfer {
     now: Arc<Now>,
     phases: Vec<Phase>,
     threads: Vec<JoinHandle<()>>,
-    /// To wake the threads that wait on a full socket.
+    /// Shut down to wake the threads that wait on a full socket.
     sockets: Vec<TcpStream>,
     /// The sender's address.
     pub local: SocketAddr,
@@ -48,7 +48,7 @@ pub fn path(net: &Net, case: &Case, seed: u64) -> Path {
     };
     let path = path.unwrap();
     if case.gso {
-        // Software segmentation: TCP passes on large segments, and the device gets small ones.
+        // Software segmentation: TCP sends large segments, and the device gets small ones.
         let done = net.command(Side::A, "ethtool").args(["-K", "path", "gso", "on"]).status().unwrap();
         assert!(done.success());
     }
@@ -181,7 +181,7 @@ impl Drop for Transfer {
     }
 }
 
-/// Calls `does` in the rhythm of the phase. It catches up after a delay, but for at most a second.
+/// Calls `does` at the phase's interval. It catches up after a delay, but for at most a second.
 /// `does` gets the phase and a buffer.
 fn in_rhythm(now: &Now, rhythms: &[IoPattern], mut does: impl FnMut(usize, &mut [u8]) -> bool) {
     let most = rhythms.iter().map(|rhythm| rhythm.bytes).max().unwrap_or(0);

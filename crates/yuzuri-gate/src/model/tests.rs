@@ -7,7 +7,7 @@ use proptest::prelude::*;
 /// An ACK of a server, and its bound.
 #[derive(Debug, Clone)]
 struct Step {
-    /// Of 256: the fraction of its allowance that the station has sent, and the server
+    /// The fraction of its allowance, in 1/256, that the station has sent and the server
     /// acknowledges.
     progress: u8,
     /// How far back a delayed ACK lies, bytes.

@@ -45,7 +45,7 @@ pub(super) fn section(verdict: &Verdict) -> Result<String, DrawError> {
     if cycles.len() > MAX_DRAWN {
         let _ = write!(
             text,
-            "<p class=\"small\">The tables also have {}.</p>",
+            "<p class=\"small\">The tables list {}.</p>",
             yuzuri_stats::counted(cycles.len() - MAX_DRAWN, "more cycle")
         );
     }

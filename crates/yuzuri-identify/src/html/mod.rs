@@ -1,5 +1,5 @@
 //! The page: everything in one file, readable without a network and without scripts. With scripts,
-//! pictures over time zoom.
+//! charts over time can be zoomed.
 
 mod cycles;
 mod kato;

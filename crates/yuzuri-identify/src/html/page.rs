@@ -14,9 +14,9 @@ use yuzuri_infer::verdict::{Answer, Measured};
 use yuzuri_plot::{DrawError, escaped, hex};
 use yuzuri_stats::counted;
 
-/// Flows with a section of their own, and the total size of the sections and of pictures with flows
-/// on one axis, bytes. The table has all flows: 300 bytes each, for which a page of 1000 flows
-/// below 3 MB has room, as well as for the data of zoomable pictures and their script.
+/// The maximum number of flows with a section of their own, and the maximum total size of the
+/// sections and of pictures with flows on one axis, bytes. A page of 1000 flows then stays below 3
+/// MB with the table of all flows (300 bytes each), the data of zoomable pictures and their script.
 const MAX_SECTIONS: usize = 200;
 const MAX_SECTION_BYTES: usize = 2_300_000;
 /// The total size of pictures with flows on one axis, bytes.
@@ -159,8 +159,8 @@ impl HtmlReport {
                 out,
                 "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
                  <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';style-src 'unsafe-inline';script-src 'unsafe-inline'\">\
-                 <meta name=\"color-scheme\" content=\"light dark\"><title>Congestion controls</title><style>{}</style>\
-                 <h1>Congestion controls</h1><p>{}, {} with a verdict, {named} named. Made by yuzuri {}.</p>",
+                 <meta name=\"color-scheme\" content=\"light dark\"><title>Congestion control algorithms</title><style>{}</style>\
+                 <h1>Congestion control algorithms</h1><p>{}, {} with a verdict, {named} named. Created by yuzuri {}.</p>",
                 style() + &yuzuri_plot::limits::style(true) + if zooms { zoom::STYLE } else { "" },
                 counted(files as u64, "file"),
                 if flows == 1 {
@@ -180,13 +180,13 @@ impl HtmlReport {
             if !odd.is_empty() {
                 write!(
                     out,
-                    "<details class=\"odd\"><summary>What was odd about the files</summary><ul>{odd}</ul></details>"
+                    "<details class=\"odd\"><summary>Anomalies of the files</summary><ul>{odd}</ul></details>"
                 )?;
             }
             out.write_all(together.as_bytes())?;
             std::io::copy(&mut File::open(&part)?, &mut out)?;
             if flows > shown {
-                write!(out, "<p>{} more are in the table alone.</p>", flows - shown)?;
+                write!(out, "<p>{} more are only in the table.</p>", flows - shown)?;
             }
             if zooms {
                 writeln!(out, "<script>{}</script>", zoom::SCRIPT)?;
@@ -244,15 +244,15 @@ fn section(
     text += "</div></div>";
     constants(&mut text, flow);
     let open = if number <= UNFOLDED { " open" } else { "" };
-    let _ = write!(text, "<details{open}><summary>Pictures</summary>");
+    let _ = write!(text, "<details{open}><summary>Charts</summary>");
     if let Some(data) = zooms {
         let _ = write!(text, "<script type=\"application/json\" class=\"zoom\">{data}</script>");
     }
     let best = verdict.ranked.first().map_or("the algorithm", |ranked| ranked.name.as_str());
     let _ = write!(
         text,
-        "<figure data-lanes=\"window\">{}<figcaption>Window, round by round: <span class=\"key seen\">seen</span> <span class=\"key algorithm\">{} replayed</span> \
-         <span class=\"key loss\">losses</span> <span class=\"key repair\">repairing</span> <span class=\"key limited\">limited by \
+        "<figure data-lanes=\"window\">{}<figcaption>Window, round by round: <span class=\"key seen\">observed</span> <span class=\"key algorithm\">{} replayed</span> \
+         <span class=\"key loss\">losses</span> <span class=\"key repair\">recovery</span> <span class=\"key limited\">limited by \
          application or receiver</span>.{} Below, the difference.</figcaption></figure>",
         windows::windows(verdict)?,
         escaped(best),
@@ -264,7 +264,7 @@ fn section(
     if let Some(picture) = kato::kato(verdict) {
         let _ = write!(
             text,
-            "<figure>{}<figcaption>What the next round adds to a window: <span class=\"key seen\">seen</span> <span class=\"key algorithm\">{} \
+            "<figure>{}<figcaption>What the next round adds to a window: <span class=\"key seen\">observed</span> <span class=\"key algorithm\">{} \
              replayed</span>; dashed, algorithms whose growth depends on the window alone.</figcaption></figure>",
             picture?,
             escaped(best)
@@ -297,9 +297,9 @@ fn constants(text: &mut String, flow: &FlowReport) {
     };
     measured("beta", constants.beta, 3);
     measured("C by least squares, segments/s³", constants.cubic_c, 3);
-    measured("C by the paper's method, segments/s³", constants.cubic_c_paper, 3);
-    measured("b by the paper's method, s³/segment", constants.cubic_b, 2);
-    measured("increase, segments a round", constants.increase, 2);
+    measured("C by the method of Hozumi 2017, segments/s³", constants.cubic_c_paper, 3);
+    measured("b by the method of Hozumi 2017, s³/segment", constants.cubic_b, 2);
+    measured("increase, segments per round", constants.increase, 2);
     measured("flight while probing over flight while cruising", constants.probe_gain, 2);
     measured("time between bandwidth probes, s", constants.probe_interval_s, 2);
     if let Some(part) = constants.paced_part {
@@ -369,7 +369,7 @@ mod tests {
     use yuzuri_infer::window_trace::{Cause, Reduction, Round, WindowTrace};
     use yuzuri_limits::Limit;
 
-    /// Reno for 300 rounds, with a loss in each 20.
+    /// Reno for 300 rounds, with a loss every 20 rounds.
     fn flow() -> FlowReport {
         let mut trace = WindowTrace { mss_bytes: 1448, min_rtt_us: 20_000, ..WindowTrace::default() };
         for n in 0..300u32 {
@@ -424,7 +424,7 @@ mod tests {
         let shown = text.matches("<section").count();
         assert!((90..=MAX_SECTIONS).contains(&shown), "{shown} sections");
         assert_eq!(text.matches("href=\"#flow-").count(), shown, "a link for each of them");
-        assert!(text.contains(&format!("{} more are in the table alone", 1000 - shown)));
+        assert!(text.contains(&format!("{} more are only in the table", 1000 - shown)));
         assert!(text.contains("class=\"key loss\"") && text.contains("path 40 %"), "the lane has a legend");
         let zooms: Vec<&str> = text.split("class=\"zoom\">").skip(1).collect();
         let bytes: usize = zooms.iter().filter_map(|rest| rest.find("</script>")).sum();

@@ -100,13 +100,13 @@ pub(super) fn section(sequence: &Sequence, zooms: bool) -> Result<String, DrawEr
         }
         Ok(())
     })?;
-    let cut = if sequence.is_cut { " More passed than is drawn." } else { "" };
+    let cut = if sequence.is_cut { " Not all segments are drawn." } else { "" };
     let window =
         if window_end.is_empty() { "" } else { " <span class=\"key other\">end of the window</span>" };
-    let magnify = if zooms { "" } else { " To magnify it, write it for xplot (--xplot FOLDER)." };
+    let magnify = if zooms { "" } else { " To zoom in, write it for xplot (--xplot FOLDER)." };
     Ok(format!(
         "<figure data-lanes=\"sequence\">{picture}<figcaption>Bytes: <span class=\"key seen\">sent</span> \
          <span class=\"key loss\">retransmitted</span> \
-         <span class=\"key algorithm\">selectively acknowledged</span>{window}. The grey line: acknowledged.{cut}{magnify}</figcaption></figure>"
+         <span class=\"key algorithm\">selectively acknowledged</span>{window}. The grey line is the acknowledged data.{cut}{magnify}</figcaption></figure>"
     ))
 }

@@ -30,11 +30,11 @@ pub(super) const DARK: [(RGBColor, &str); 9] = [
     (BLACK, "#eeeeee"),
 ];
 
-/// Points of a line at most; more than the pixels of a picture show nothing.
+/// Maximum number of points of a line: more than the pixels of a picture are not visible.
 const MAX_POINTS: usize = 1200;
 
-/// Places of the rounds that are drawn: all of them, or of each group the least and the greatest
-/// window.
+/// Indices of the rounds that are drawn: all of them, or of each group those with the least and the
+/// greatest window.
 pub(super) fn drawn(rounds: &[Round]) -> Vec<usize> {
     if rounds.len() <= MAX_POINTS {
         return (0..rounds.len()).collect();

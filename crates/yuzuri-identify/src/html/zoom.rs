@@ -219,7 +219,7 @@ mod tests {
     proptest! {
         /// Decodes the marks like `Marks` of `reportdata.ts`.
         #[test]
-        fn differences_read_back(
+        fn delta_encoded_marks_decode_to_the_same_marks(
             of in prop::collection::vec((0..4usize, 0..1000i64, 0..9000i64, 0..3000i64), 0..60),
         ) {
             let mut time = 0;

@@ -94,7 +94,7 @@ impl<'a, K: Eq + Hash + Copy> LogFlows<'a, K> {
         }
     }
 
-    /// Another identity of a flow.
+    /// Replaces the identity of a flow.
     pub(crate) fn rename(&mut self, key: K, flow: &Flow) {
         if let Some(log_flow) = self.open.get_mut(&key) {
             log_flow.flow = flow.clone();
@@ -160,7 +160,7 @@ pub(crate) trait LineReader {
     /// Processes a line; `false`: it belongs to the log, but could not be read.
     fn line(&mut self, line: &str, log_flows: &mut LogFlows<'_, Self::Key>) -> bool;
 
-    /// Ends the log after the last line.
+    /// Checks the log after its last line.
     fn check(&self, _name: &str) -> Result<(), IdentifyError> {
         Ok(())
     }
@@ -324,7 +324,7 @@ mod tests {
             window_bytes: b.3,
             state: yuzuri_trace::CaState::from_kernel(b.4),
             repairing: b.5[0],
-            signs: b.6,
+            loss_signs: b.6,
             undone: b.5[1],
             application: b.5[2],
             ece: b.1,

@@ -49,7 +49,7 @@ pub(super) struct Row {
     pub srtt_us: u32,
 }
 
-/// Makes samples of rows: the effect of an acknowledgement shows in the row of the next one.
+/// Converts rows to samples: the effect of an acknowledgement shows in the row of the next one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Rows {
     former: Option<Row>,
@@ -75,13 +75,13 @@ impl Rows {
             sent_bytes: Some(sent_bytes),
             acks: 1,
             window_bytes: row.window_bytes,
-            signs: u32::from(duplicate),
+            loss_signs: u32::from(duplicate),
             ..Sample::default()
         })
     }
 }
 
-/// Infinite until the first reduction.
+/// `None` if it is infinite, as until the first reduction.
 pub(super) fn finite(ssthresh: u32) -> Option<u32> {
     (ssthresh < Snapshot::SSTHRESH_INFINITE).then_some(ssthresh)
 }

@@ -21,7 +21,7 @@ struct PreviousState {
     ece_ns: Option<u64>,
 }
 
-/// Smoothed round-trip times after which an ECN-Echo is no reason any more.
+/// Smoothed round-trip times after which an ECN-Echo is no longer the reason.
 const ECE_RTTS: u64 = 2;
 
 pub(crate) fn read(
@@ -110,7 +110,7 @@ fn sample(event: &Event, former: &mut PreviousState) -> Sample {
         min_rtt_us: snapshot.measured_min_rtt_us().unwrap_or(0),
         acked_bytes: snapshot.bytes_acked,
         sacked_bytes: Some(u64::from(snapshot.sacked_out) * u64::from(snapshot.mss)),
-        // The outstanding packets stand for the bytes sent and not acknowledged.
+        // Derived from the outstanding packets.
         sent_bytes: Some(
             snapshot.bytes_acked.saturating_add(u64::from(snapshot.packets_out) * u64::from(snapshot.mss)),
         ),
@@ -119,7 +119,7 @@ fn sample(event: &Event, former: &mut PreviousState) -> Sample {
         retransmitted: Some(u64::from(snapshot.total_retrans)),
         window_bytes: u64::from(snapshot.snd_wnd),
         state: Some(state),
-        signs: u32::from(event.counts.dup_acks),
+        loss_signs: u32::from(event.counts.dup_acks),
         undone: event.kind == Kind::Undo || event.reason == Reason::Undo,
         application: event.marks.contains(Marks::APP_LIMITED),
         ece: u32::from(ece),

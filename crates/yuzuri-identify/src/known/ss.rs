@@ -1,4 +1,4 @@
-//! Repeated output of `ss -ti`: each time a snapshot of each socket.
+//! Repeated output of `ss -ti`: a snapshot of each socket every time.
 
 use super::time::{line_ns, seconds_ns};
 use super::{LineReader, LogFlows};
@@ -95,8 +95,7 @@ fn milliseconds_us(text: &str) -> Option<u32> {
     (0.0..4e9).contains(&us).then_some(us.round() as u32)
 }
 
-/// The congestion control's name: the last bare word before the first field, behind those for
-/// options in use.
+/// The algorithm's name: the last bare word before the first field, after those for options in use.
 fn control(line: &str) -> Option<&str> {
     const OPTIONS: [&str; 7] = ["ts", "sack", "ecn", "ecnseen", "fastopen", "usec_ts", "autoflowlabel"];
     let start = line.find("wscale:").or_else(|| line.find("rto:"))?;
@@ -150,7 +149,7 @@ impl Reader {
             retransmitted: Some(retransmitted),
             window_bytes: count("snd_wnd"),
             repairing: outstanding > 0 || lost > 0 || again > 0,
-            signs: u32::try_from(again).unwrap_or(u32::MAX),
+            loss_signs: u32::try_from(again).unwrap_or(u32::MAX),
             application: line.split_whitespace().any(|word| word == "app_limited"),
             mss_bytes,
             ..Sample::default()

@@ -2,7 +2,7 @@
 //! program's rhythm).
 
 use super::clocking::AckClocking;
-use super::signs::{AT_ONCE_NS, RoundSigns, WAKES_NS};
+use super::observations::{AT_ONCE_NS, RoundObservations, WAKES_NS};
 use crate::window_trace::Round;
 
 /// With fewer bursts it is not clear whether they are evenly spaced. They are if the variance of
@@ -18,7 +18,7 @@ const EVEN: f64 = 0.3;
 /// deviations: the ratio is 2 and more. In between, the cause is unknown.
 const ACK_CLOCKED: f64 = 0.5;
 const TIMER_CLOCKED: f64 = 1.5;
-/// The number of standard errors by which the mean must differ from no difference (95 %).
+/// The number of standard errors by which the mean must differ from 0 (95 %).
 const SURE_ERRORS: f64 = 2.0;
 /// If segments within bursts are closer than segments are on average, by this factor, the path can
 /// carry more than is sent. On a full path they are as close as possible.
@@ -77,8 +77,7 @@ impl BurstMeans {
 
     /// The mean of the values, with its standard error.
     fn mean(self) -> Option<(f64, f64)> {
-        // A mean that decays by a fraction is one over twice as many rounds as that fraction goes
-        // into one.
+        // A mean that decays by a fraction d in each round averages about 2/d rounds.
         let bursts = self.count * f64::from(self.rounds).min(2.0 / FORGETS_CAUSE);
         if bursts < MIN_BURSTS {
             return None;
@@ -141,8 +140,9 @@ pub(super) struct Bursts {
     /// bursts without pauses of the program, milliseconds, and the segments sent in it.
     spacing: [f64; 4],
     /// Bursts that followed an acknowledgement as those of a woken writer do, those that followed
-    /// it immediately, and all; acknowledgements, and the length of a round, milliseconds.
+    /// it immediately, and all.
     ack_woke_writer: [f64; 3],
+    /// Acknowledgements of a round, and its length, milliseconds.
     acks: (f64, f64),
     /// Of the bursts that begin with an empty queue, and of the others: a program's rhythm is not
     /// that of its windows, so that one is no evidence for the other.
@@ -157,9 +157,15 @@ impl Bursts {
     /// `rested`: before the round nothing was outstanding, though there was more to send.
     /// `receiver_full`: the receiver's window was full, so that its updates caused the bursts. They
     /// show nothing of the program's rhythm or of pacing.
-    pub(super) fn add(&mut self, round: &Round, signs: &RoundSigns, rested: bool, receiver_full: bool) {
+    pub(super) fn add(
+        &mut self,
+        round: &Round,
+        observations: &RoundObservations,
+        rested: bool,
+        receiver_full: bool,
+    ) {
         self.rounds += 1;
-        self.forgets = (f64::from(signs.bursts) / REMEMBERED).clamp(FORGETS_SLOWLY, FORGETS);
+        self.forgets = (f64::from(observations.bursts) / REMEMBERED).clamp(FORGETS_SLOWLY, FORGETS);
         // A mean from the first round on.
         let slowly = FORGETS_SLOWLY.max(1.0 / f64::from(self.rounds));
         let by = |forgets: f64| move |mean: &mut f64, value: f64| *mean += (value - *mean) * forgets;
@@ -168,9 +174,9 @@ impl Bursts {
             Default::default()
         } else {
             (
-                [signs.ack_woke_writer, signs.ack_woke_writer_at_once, signs.bursts],
-                signs.writes,
-                signs.clocked,
+                [observations.ack_woke_writer, observations.ack_woke_writer_at_once, observations.bursts],
+                observations.writes,
+                observations.clocked,
             )
         };
         self.ack_woke_writer
@@ -179,16 +185,16 @@ impl Bursts {
             .for_each(|(mean, value)| slow(mean, value.into()));
         slow(&mut self.acks.0, round.acks.into());
         slow(&mut self.acks.1, round.seconds() * 1e3);
-        mean(&mut self.count, signs.bursts.into());
-        mean(&mut self.not_at_once, f64::from(signs.bursts - signs.after_ack));
-        slow(&mut self.not_ack_clocked.0, signs.not_ack_clocked.into());
-        slow(&mut self.not_ack_clocked.1, signs.bursts.into());
-        let (busy_ms, segments) = signs.busy;
-        let spacing = [signs.spread_ms, signs.further.into(), busy_ms, segments.into()];
+        mean(&mut self.count, observations.bursts.into());
+        mean(&mut self.not_at_once, f64::from(observations.bursts - observations.after_ack));
+        slow(&mut self.not_ack_clocked.0, observations.not_ack_clocked.into());
+        slow(&mut self.not_ack_clocked.1, observations.bursts.into());
+        let (busy_ms, segments) = observations.busy;
+        let spacing = [observations.spread_ms, observations.further.into(), busy_ms, segments.into()];
         self.spacing.iter_mut().zip(spacing).for_each(|(mean, value)| slow(mean, value));
         slow(&mut self.rested, f64::from(u8::from(rested)));
-        mean(&mut self.gaps.0, signs.gaps_ms);
-        mean(&mut self.gaps.1, signs.gaps_ms2);
+        mean(&mut self.gaps.0, observations.gaps_ms);
+        mean(&mut self.gaps.1, observations.gaps_ms2);
         self.writes.add(writes);
         self.others.add(others);
     }
@@ -260,9 +266,9 @@ impl Bursts {
         self.rested > MAJORITY
     }
 
-    /// Whether acknowledgements wake the writer; `None`: possibly. A host with other work wakes it
-    /// later now and then, but most times at once: bursts that all come late, and within a writer's
-    /// time all the same, have the phase of a clock. A program with its own rhythm follows
+    /// Whether acknowledgements wake the writer; `None`: possibly. A busy host sometimes wakes it
+    /// later, but mostly at once: if all bursts come late, though within the time that a writer
+    /// takes, a clock determines their phase. The bursts of a program with its own rhythm follow
     /// acknowledgements as often as by chance.
     pub(super) fn acks_wake_writer(&self) -> Option<bool> {
         let [soon, at_once, all] = self.ack_woke_writer;

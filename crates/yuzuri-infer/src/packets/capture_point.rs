@@ -45,8 +45,8 @@ impl Delays {
     }
 }
 
-/// At the receiver the growing queue stretches time: rounds and reductions get the sender's times,
-/// except for a constant.
+/// At the receiver a growing queue stretches intervals: this gives rounds and reductions the
+/// sender's times, except for a constant.
 pub(super) fn as_sent(window_trace: &mut WindowTrace) {
     let queued_ns = |rtt_us: u32| i64::from(rtt_us.saturating_sub(window_trace.min_rtt_us)) * 1000;
     let mut shifts = Vec::with_capacity(window_trace.rounds.len());
@@ -69,8 +69,8 @@ pub(super) fn as_sent(window_trace: &mut WindowTrace) {
         reduction.over_ns =
             (reduction.over_ns - of(place.checked_sub(1)).map_or(0, |(_, end)| *end)).max(reduction.at_ns);
     }
-    // From data to the data sent in response to its acknowledgement: the latter was queued here.
-    // Its own acknowledgement shows that to the sender a round later.
+    // Times were measured from data to the data sent in response to its acknowledgement, which
+    // includes the queueing delay of the latter. The sender measures that delay a round later.
     let mut queued = Rtts::all(window_trace.min_rtt_us);
     for round in &mut window_trace.rounds {
         let own = std::mem::replace(&mut queued, Rtts::of(round));

@@ -23,9 +23,9 @@ pub struct AckClocking {
 }
 
 impl AckClocking {
-    /// What determined the time of a burst: a clock that keeps an interval, or acknowledgements
-    /// with the same intervals.
-    /// `last` and `first`: the acknowledgements of this burst and of the previous one.
+    /// Adds a burst: a clock that keeps an interval determined its time, or acknowledgements with
+    /// the same intervals. `last` and `first`: the acknowledgements of this burst and of the
+    /// previous one.
     pub(super) fn add(&mut self, gap_ms: f64, [last, first]: [Option<(i64, i64)>; 2], gaps: &mut Gaps) {
         if gap_ms <= 0.0 {
             return;
@@ -35,8 +35,8 @@ impl AckClocking {
         let previous_ms = gaps.previous_ms();
         gaps.add(gap_ms);
         let Some(mean_ms) = mean_ms else { return };
-        // A clock whose rhythm has changed, as another part of a program has another one, repeats
-        // its last interval: the mean is still that of the rhythm before.
+        // A clock whose interval has just changed repeats the last interval, while the mean is
+        // still that of the interval before.
         let is_new = (gap_ms - previous_ms).abs() < (gap_ms - mean_ms).abs();
         let clock_ms = if is_new { previous_ms } else { mean_ms };
         let off =

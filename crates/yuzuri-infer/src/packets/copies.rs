@@ -139,7 +139,7 @@ impl CopyDetector {
             let own = former.ip_id != 0 && segment.ip_id != former.ip_id;
             sent.numbers = Some(own && segment.ip_id != 0 || sent.numbers == Some(true));
         }
-        // Whole: what distinguishes it is selected only if something is repeated.
+        // The whole segment: its fingerprint is computed only if something is repeated.
         sent.last = Some(*segment);
         if self.watching {
             self.remember_last(segment.from);
@@ -161,7 +161,7 @@ impl CopyDetector {
         sent.known.push_back(known);
     }
 
-    /// Finds the segment of which one without anything new is a copy.
+    /// Whether a segment without anything new is a copy.
     #[cold]
     fn repeats(&mut self, segment: &Segment) -> bool {
         if self.gave_up {
@@ -203,7 +203,8 @@ impl CopyDetector {
 
     /// Whether most segments have been captured twice so far.
     fn is_twice(&self) -> bool {
-        // Remembered segments with a copy count, those without may still get theirs.
+        // Only segments up to the last one whose copy was seen count: later ones may still get
+        // theirs.
         let (all, with) = self.forgotten;
         if all >= SHARE_OF {
             return 2 * with > all;
@@ -253,7 +254,7 @@ impl SentSegments {
     ) -> Option<(usize, u32)> {
         let next = next.min(self.known.len());
         let data = segment.payload_bytes > 0;
-        // No other segment can be a copy, and hardly any is: check this first.
+        // Only such a segment can be the original, and hardly any is: check this first.
         let covers = |known: &CopyCandidate| {
             if data {
                 from.wrapping_sub(known.fingerprint.seq) < known.fingerprint.payload_bytes

@@ -10,10 +10,10 @@ mod segment_size;
 mod sent;
 
 use super::capture_point::{Delays, as_sent};
+use super::loss_trace::Collector;
+use super::observations::{SenderObservations, SenderObserver};
 use super::scoreboard::Scoreboard;
 use super::sender_clock::{SenderClock, TickTally};
-use super::signs::{SenderSigns, SignObserver};
-use super::unseen::Collector;
 use super::waiting::Waiting;
 use crate::window_trace::{CapturePoint, Reduction, Round, RttTally, WindowTrace};
 use segment_size::SegmentSize;
@@ -130,14 +130,14 @@ pub(super) struct Direction {
     fin: bool,
     /// The last segments, as far as they had the same size.
     equal: EqualSegments,
-    /// Without the SYNs: what packets are multiples of.
+    /// Estimates the segment size from what packets are multiples of.
     sizes: SegmentSize,
-    signs: SignObserver,
+    observations: SenderObserver,
     /// When the acknowledgement that last took effect passed the capture, and whether it had no
     /// data.
     acted_passed: (i64, bool),
-    /// Away from the sender and without timestamps.
-    unseen: Option<Box<Collector>>,
+    /// What is visible of the window away from the sender and without timestamps.
+    loss_trace: Option<Box<Collector>>,
     window_trace: WindowTrace,
 }
 
@@ -190,17 +190,17 @@ impl Direction {
     }
 
     /// The window trace, at the end of the capture.
-    pub(super) fn finish(mut self) -> (WindowTrace, SenderSigns) {
+    pub(super) fn finish(mut self) -> (WindowTrace, SenderObservations) {
         self.read_after();
         self.window_trace.capture_point = self.capture_point;
-        self.window_trace.unseen = self.unseen.take().map(|unseen| Box::new(unseen.finish()));
+        self.window_trace.loss_trace = self.loss_trace.take().map(|loss_trace| Box::new(loss_trace.finish()));
         if self.capture_point == CapturePoint::Receiver {
             as_sent(&mut self.window_trace);
         }
         if self.capture_point != CapturePoint::Sender {
             self.clock.set(&mut self.window_trace);
         }
-        let signs = self.signs.finish(self.scale);
-        (self.window_trace, signs)
+        let observations = self.observations.finish(self.scale);
+        (self.window_trace, observations)
     }
 }

@@ -4,7 +4,7 @@ use super::capture_point::capture_point;
 use super::copies::CopyDetector;
 use super::direction::Direction;
 use super::limits::{PacketLimits, note_limits, packet_limits};
-use super::signs::SenderSigns;
+use super::observations::SenderObservations;
 use crate::window_trace::{CapturePoint, WindowTrace};
 use serde::{Deserialize, Serialize};
 use yuzuri_capture::{Checksum, Ecn, End, Flags, Segment};
@@ -35,9 +35,9 @@ pub struct Seen {
     pub segments: u64,
     /// By end, lower first: segments it sent.
     pub by_end: [u64; 2],
-    /// The SYN.
+    /// The SYN was seen.
     pub syn: bool,
-    /// The answer to it.
+    /// The SYN-ACK was seen.
     pub syn_ack: bool,
     /// Both ends offered timestamps or used them.
     pub timestamps: bool,
@@ -50,7 +50,7 @@ pub struct Seen {
     pub ecn_capable: u64,
     /// Packets marked by the network (CE).
     pub ce: u64,
-    /// Oddities.
+    /// Anomalies.
     pub anomalies: Anomalies,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Flow {
     /// By end: segments with only the sum of their pseudo-header, and whether there were others.
     partial: [u32; 2],
     not_partial: [bool; 2],
-    /// These show at which host the capture is.
+    /// Whether these show at which host the capture is.
     at_host: bool,
     /// By end: it sent data in a packet that is not ECN-capable.
     data_without_ect: [bool; 2],
@@ -112,7 +112,7 @@ pub struct Ended {
     /// By end, lower first: the window trace of its data; `None` if it sent none.
     pub window_traces: [Option<WindowTrace>; 2],
     /// By end: observations of each round of the window trace other than its flight.
-    pub signs: [SenderSigns; 2],
+    pub observations: [SenderObservations; 2],
 }
 
 impl Flow {
@@ -180,7 +180,7 @@ impl Flow {
     }
 
     /// The network card fills in the checksums of what its own host sends: these were captured
-    /// there. On one machine with both ends, no card does, and both ends' look alike.
+    /// there. If both ends are on one machine, no card does, and both ends' segments look alike.
     #[cold]
     fn captured_at_host(&mut self, from: usize) {
         let only_partial = self.partial[from] >= PARTIAL && !self.not_partial[from];
@@ -247,7 +247,7 @@ impl Flow {
             let sack = a.sack && b.sack;
             self.seen.sack = sack;
             self.seen.timestamps = a.timestamps && b.timestamps;
-            // An option that was not captured is unknown; of whole SYNs it was not sent.
+            // An option that was not captured is unknown; one that a whole SYN lacks was not sent.
             let cut = a.cut || b.cut;
             let size = |syn: Syn| syn.mss.or((!syn.cut).then_some(536)).map_or(0, |mss| mss.max(1));
             let mss = size(a).min(size(b));
@@ -289,7 +289,7 @@ impl Flow {
     }
 
     pub(super) fn finish(self) -> Ended {
-        let mut signs = [SenderSigns::default(), SenderSigns::default()];
+        let mut observations = [SenderObservations::default(), SenderObservations::default()];
         let mut window_traces = [None, None];
         for (end, direction) in self.directions.into_iter().enumerate() {
             if let Some(direction) = direction.filter(|direction| direction.has_data()) {
@@ -299,10 +299,10 @@ impl Flow {
                 if let Some(syn) = self.syn[end].filter(|syn| !syn.answers) {
                     window_trace.syn_ecn_capable = Some(syn.ecn_capable);
                 }
-                (window_traces[end], signs[end]) = (Some(window_trace), seen);
+                (window_traces[end], observations[end]) = (Some(window_trace), seen);
             }
         }
-        Ended { seen: self.seen, window_traces, signs }
+        Ended { seen: self.seen, window_traces, observations }
     }
 }
 
@@ -310,7 +310,7 @@ impl Ended {
     /// What limited an end's data; `None` if it sent none.
     pub fn limits(&self, end: End) -> Option<PacketLimits> {
         let window_trace = self.window_traces[end.index()].as_ref()?;
-        Some(packet_limits(window_trace, &self.signs[end.index()]))
+        Some(packet_limits(window_trace, &self.observations[end.index()]))
     }
 
     /// The end that sent most, with its window trace; `None` if no data was seen.

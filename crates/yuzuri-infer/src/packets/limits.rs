@@ -1,8 +1,8 @@
 //! Determines what limited a sender from its packets, with the terms and rules of `yuzuri-limits`.
 
 use super::bursts::{Bursts, MIN_BURSTS};
-use super::hindsight::Hindsight;
-use super::signs::{RoundSigns, SenderSigns};
+use super::later_rounds::LaterRounds;
+use super::observations::{RoundObservations, SenderObservations};
 use crate::window_trace::{CapturePoint, Cause, Round, WindowTrace};
 use std::collections::VecDeque;
 use yuzuri_cca::CaState;
@@ -61,14 +61,13 @@ pub struct PacketLimits {
     pub window_scale: Option<u8>,
 }
 
-/// Determines what limited the sender of a trace. `signs` come from the tracker, for the same
-/// rounds.
-pub fn packet_limits(trace: &WindowTrace, signs: &SenderSigns) -> PacketLimits {
-    let mut limits = PacketLimits { window_scale: signs.scale, ..PacketLimits::default() };
+/// Determines what limited the sender of a trace. `sender`: from the tracker, for the same rounds.
+pub fn packet_limits(trace: &WindowTrace, sender: &SenderObservations) -> PacketLimits {
+    let mut limits = PacketLimits { window_scale: sender.scale, ..PacketLimits::default() };
     let (mut observations, mut intervals) = (Vec::new(), Vec::new());
     each_limit(
         trace,
-        signs,
+        sender,
         |now| observations.push(*now),
         |interval| intervals.push(interval),
         |round, paused_by| {
@@ -81,42 +80,42 @@ pub fn packet_limits(trace: &WindowTrace, signs: &SenderSigns) -> PacketLimits {
 
 /// Notes in each round of a trace what limited its sender. Nothing else of the observations is
 /// kept.
-pub(super) fn note_limits(trace: &mut WindowTrace, signs: &SenderSigns) {
+pub(super) fn note_limits(trace: &mut WindowTrace, sender: &SenderObservations) {
     let mut limits = Vec::with_capacity(trace.rounds.len());
-    each_limit(trace, signs, |_| {}, |_| {}, |round, paused_by| limits.push((round, paused_by)));
+    each_limit(trace, sender, |_| {}, |_| {}, |round, paused_by| limits.push((round, paused_by)));
     for (round, (limit, paused_by)) in trace.rounds.iter_mut().zip(limits) {
         (round.limited_by, round.paused_by) = (Some(limit), paused_by);
     }
 }
 
-/// Passes each observation to `observed`, each stretch of time to `interval`, and of each round
-/// what limited it, and the time before it, to `round`.
+/// Passes each observation to `observed`, each stretch of time to `interval`, and what limited each
+/// round, and the time before it, to `limited`.
 fn each_limit(
     trace: &WindowTrace,
-    signs: &SenderSigns,
+    sender: &SenderObservations,
     mut observed: impl FnMut(&Observation),
     mut interval: impl FnMut(LimitInterval),
     mut limited: impl FnMut(Limit, Option<Limit>),
 ) {
     let Some(first) = trace.rounds.first() else { return };
-    let mut rules = LimitRules::new(trace, signs);
+    let mut rules = LimitRules::new(trace, sender);
     let mut classifier = Classifier::default();
     let mut observe = |now: &Observation| {
         classifier.observe(now, &mut interval);
         observed(now);
         classifier.limit()
     };
-    observe(&rules.idle(first.start_ns, &RoundSigns::default()));
-    let mut before: Option<(&Round, &RoundSigns)> = None;
-    for (round, signs) in trace.rounds.iter().zip(&signs.rounds) {
+    observe(&rules.idle(first.start_ns, &RoundObservations::default()));
+    let mut before: Option<(&Round, &RoundObservations)> = None;
+    for (round, seen) in trace.rounds.iter().zip(&sender.rounds) {
         let mut paused_by = None;
         if let Some((last, last_signs)) = before
             && round.start_ns > last.end_ns
         {
             paused_by = Some(observe(&rules.idle(round.start_ns, last_signs)));
         }
-        limited(observe(rules.round(round, signs)), paused_by);
-        before = Some((round, signs));
+        limited(observe(rules.round(round, seen)), paused_by);
+        before = Some((round, seen));
     }
 }
 
@@ -134,7 +133,7 @@ enum OwnClock {
 
 struct LimitRules<'a> {
     trace: &'a WindowTrace,
-    later: Hindsight,
+    later: LaterRounds,
     /// The rounds begun so far.
     begun: usize,
     scale: u32,
@@ -173,15 +172,15 @@ struct LimitRules<'a> {
 }
 
 impl<'a> LimitRules<'a> {
-    fn new(trace: &'a WindowTrace, signs: &SenderSigns) -> LimitRules<'a> {
+    fn new(trace: &'a WindowTrace, sender: &SenderObservations) -> LimitRules<'a> {
         LimitRules {
             trace,
-            later: Hindsight::new(trace, &signs.rounds),
+            later: LaterRounds::new(trace, &sender.rounds),
             begun: 0,
-            scale: signs.scale.map_or_else(|| least_scale(&signs.rounds), |scale| u32::from(scale.min(14))),
-            knows_scale: signs.scale.is_some() || shows_scale(trace, &signs.rounds),
-            min_passage_us: signs.rounds.iter().filter_map(|signs| signs.min_passage_us).min().unwrap_or(0),
-            min_there_us: signs.rounds.iter().filter_map(|signs| signs.min_there_us).min().unwrap_or(0),
+            scale: sender.scale.map_or_else(|| least_scale(&sender.rounds), |scale| u32::from(scale.min(14))),
+            knows_scale: sender.scale.is_some() || shows_scale(trace, &sender.rounds),
+            min_passage_us: sender.rounds.iter().filter_map(|seen| seen.min_passage_us).min().unwrap_or(0),
+            min_there_us: sender.rounds.iter().filter_map(|seen| seen.min_there_us).min().unwrap_or(0),
             reductions: 0,
             // For a flow observed from its middle, the amount sent before is unknown.
             acked_bytes: if trace.handshake_rtt_us.is_some() { 0 } else { 1 << 30 },
@@ -205,8 +204,8 @@ impl<'a> LimitRules<'a> {
     }
 
     /// Nothing was outstanding until now.
-    fn idle(&mut self, now_ns: i64, signs: &RoundSigns) -> Observation {
-        self.rested = self.left_more && !signs.closed;
+    fn idle(&mut self, now_ns: i64, seen: &RoundObservations) -> Observation {
+        self.rested = self.left_more && !seen.closed;
         if self.rested {
             // A paced sender may wait for longer than a round trip.
             return Observation { time_us: time_us(now_ns), acked_bytes: self.acked_bytes, ..self.last };
@@ -215,8 +214,8 @@ impl<'a> LimitRules<'a> {
             time_us: time_us(now_ns),
             begins: self.acked_bytes == 0,
             mss_bytes: self.trace.mss_bytes,
-            unsent_bytes: Some(if signs.closed { u64::MAX } else { 0 }),
-            receive_window_bytes: Some(if signs.closed { 0 } else { u64::from(signs.window) << self.scale }),
+            unsent_bytes: Some(if seen.closed { u64::MAX } else { 0 }),
+            receive_window_bytes: Some(if seen.closed { 0 } else { u64::from(seen.window) << self.scale }),
             cwnd_segments: 10,
             acked_bytes: self.acked_bytes,
             ..Observation::default()
@@ -224,20 +223,20 @@ impl<'a> LimitRules<'a> {
     }
 
     /// A round's observation, in terms of the kernel's variables.
-    fn round(&mut self, round: &Round, signs: &RoundSigns) -> &Observation {
+    fn round(&mut self, round: &Round, seen: &RoundObservations) -> &Observation {
         self.begun += 1;
         let mss_bytes = self.trace.mss_bytes.max(1);
         let flight = f64::from(round.window).max(1.0);
         self.acked_bytes += (f64::from(round.acked) * f64::from(mss_bytes)) as u64;
         self.retransmitted += round.retransmitted;
-        let window_bytes = u64::from(signs.window) << self.scale;
-        let near = signs.point == CapturePoint::Sender;
+        let window_bytes = u64::from(seen.window) << self.scale;
+        let near = seen.point == CapturePoint::Sender;
         let reduction = self.reduction(round);
-        let queue_us = signs.passage_us.map_or(0, |passage_us| passage_us - self.min_passage_us);
+        let queue_us = seen.passage_us.map_or(0, |passage_us| passage_us - self.min_passage_us);
         let (srtt_us, rttvar_us) = (round.rtt_mean_us, round.rtt_max_us.saturating_sub(round.rtt_min_us) / 4);
-        let (round_min_rtt_us, upstream) = self.least_rtt(round, signs, queue_us);
+        let (round_min_rtt_us, upstream) = self.least_rtt(round, seen, queue_us);
         let time_us = time_us(round.end_ns);
-        if signs.bursts == 0 && !signs.repair && reduction.is_none() {
+        if seen.bursts == 0 && !seen.repair && reduction.is_none() {
             // The earlier limit still applies.
             (self.last.time_us, self.last.acked_bytes) = (time_us, self.acked_bytes);
             if self.ran_out {
@@ -247,32 +246,32 @@ impl<'a> LimitRules<'a> {
             }
             return &self.last;
         }
-        if signs.bursts > 0 {
-            let cut = self.cut(signs);
-            let mostly_more = (signs.emptied - cut) * 2 < signs.bursts;
-            self.left_more = (signs.last_was_cut && cut > 0) || (!signs.last_ran_out && mostly_more);
+        if seen.bursts > 0 {
+            let cut = self.cut(seen);
+            let mostly_more = (seen.emptied - cut) * 2 < seen.bursts;
+            self.left_more = (seen.last_was_cut && cut > 0) || (!seen.last_ran_out && mostly_more);
         }
-        let receiver_full = self.receiver_full(signs, window_bytes);
-        self.follow(round, signs, flight, reduction.is_some() || signs.repair, receiver_full);
+        let receiver_full = self.receiver_full(seen, window_bytes);
+        self.follow(round, seen, flight, reduction.is_some() || seen.repair, receiver_full);
 
         // At most of the acknowledgements nothing was left to send.
-        let (emptied_ms, others_ms) = signs.rests_ms;
-        let emptied = signs.bursts > 0 && emptied_ms > others_ms;
-        let refills = self.refills(round, signs, emptied);
-        if signs.bursts > 0 {
-            self.ran_out = signs.last_ran_out && !receiver_full;
+        let (emptied_ms, others_ms) = seen.rests_ms;
+        let emptied = seen.bursts > 0 && emptied_ms > others_ms;
+        let refills = self.refills(round, seen, emptied);
+        if seen.bursts > 0 {
+            self.ran_out = seen.last_ran_out && !receiver_full;
         }
-        let held = near && i64::from(signs.held_us).max(queue_us - TICK_US / 2) > HELD_US;
+        let held = near && i64::from(seen.held_us).max(queue_us - TICK_US / 2) > HELD_US;
         let cwnd_segments = flight.ceil() as u32;
         let reads_at_once = self.reads_at_once();
-        let answers_late = signs.point != CapturePoint::Receiver && self.answers.at_once() != Some(true);
+        let answers_late = seen.point != CapturePoint::Receiver && self.answers.at_once() != Some(true);
         let path_is_full = self.path_is_full().filter(|_| !upstream);
         let losses_later = self.later.losses_came_before(self.begun - 1);
-        // In its place: it is large.
+        // Written in place, because it is large.
         self.last = Observation {
             time_us,
             moment: Moment::RoundEnd,
-            state: match (signs.timeout, signs.repair) {
+            state: match (seen.timeout, seen.repair) {
                 (true, _) => CaState::Loss,
                 (false, true) => CaState::Recovery,
                 (false, false) => CaState::Open,
@@ -288,8 +287,8 @@ impl<'a> LimitRules<'a> {
                 (flight * f64::from(mss_bytes)) as u64
             },
             mss_bytes,
-            // None was seen with data behind it that has no hole.
-            receive_window_bytes: (signs.window > 0 && (receiver_full || self.knows_scale))
+            // 0 if no window was seen while data without holes was outstanding.
+            receive_window_bytes: (seen.window > 0 && (receiver_full || self.knows_scale))
                 .then_some(window_bytes),
             unsent_bytes: Some(if (emptied || refills == Some(true)) && !receiver_full {
                 0
@@ -297,7 +296,7 @@ impl<'a> LimitRules<'a> {
                 u64::MAX
             }),
             writer_waits: refills,
-            window_updates: Some(signs.updates > 0),
+            window_updates: Some(seen.updates > 0),
             answers_late: Some(answers_late),
             path_is_full,
             losses_later: Some(losses_later),
@@ -318,7 +317,7 @@ impl<'a> LimitRules<'a> {
         self.last.device_full = Some(held);
         self.last.own_rate = Some(clock == OwnClock::OneOfBoth);
         self.last.reads_at_once =
-            reads_at_once.filter(|at_once| !at_once || queue || !self.paces_answers(signs.point));
+            reads_at_once.filter(|at_once| !at_once || queue || !self.paces_answers(seen.point));
         &self.last
     }
 
@@ -329,15 +328,15 @@ impl<'a> LimitRules<'a> {
     }
 
     /// Whether the receiver's window was full.
-    fn receiver_full(&self, signs: &RoundSigns, window_bytes: u64) -> bool {
+    fn receiver_full(&self, seen: &RoundObservations, window_bytes: u64) -> bool {
         let mss_bytes = u64::from(self.trace.mss_bytes.max(1));
-        let room_bytes = window_bytes.saturating_sub(signs.used_bytes);
-        signs.window > 0 && room_bytes < mss_bytes && self.knows_scale
+        let room_bytes = window_bytes.saturating_sub(seen.used_bytes);
+        seen.window > 0 && room_bytes < mss_bytes && self.knows_scale
     }
 
     /// The bursts of a round that the receiver's window cut within a segment.
-    fn cut(&self, signs: &RoundSigns) -> u32 {
-        let (scale, count) = signs.cut;
+    fn cut(&self, seen: &RoundObservations) -> u32 {
+        let (scale, count) = seen.cut;
         if self.knows_scale && scale == self.scale { count } else { 0 }
     }
 
@@ -354,8 +353,8 @@ impl<'a> LimitRules<'a> {
             // Bursts not caused by acknowledgements do not wait in a queue that they cause.
             let waits_in_queue =
                 queue && clocked != Some(true) && !self.bursts.most_by_clock() && !self.bursts.most_rested();
-            // One block per round trip is even, too: a window admits it, even on a host that is
-            // late.
+            // One block per round trip is evenly spaced, too: a window admits it, even if the host
+            // is late.
             let several = self.bursts.count > MORE_THAN_ONE;
             let by_clock = self.bursts.most_rested()
                 || clocked.unwrap_or(several && self.bursts.even() && self.bursts.some_by_clock());
@@ -375,8 +374,8 @@ impl<'a> LimitRules<'a> {
         if self.bursts.has_own_rate(clocked) || has_phase {
             return if is_pacing { OwnClock::Pacing } else { OwnClock::OneOfBoth };
         }
-        // A few bursts of a window may be even, too, and so may those of a growing window be, by
-        // the clock of the path.
+        // A few bursts of a window may be evenly spaced, too, and the path may space those of a
+        // growing window evenly.
         let by_window = queue || !self.bursts.even() || clocked == Some(false);
         if by_window || self.bursts.count < MIN_BURSTS || self.reductions > 0 {
             OwnClock::None
@@ -396,7 +395,14 @@ impl<'a> LimitRules<'a> {
         rounds > 0.57 * flight + 2.0
     }
 
-    fn follow(&mut self, round: &Round, signs: &RoundSigns, flight: f64, reduced: bool, receiver_full: bool) {
+    fn follow(
+        &mut self,
+        round: &Round,
+        seen: &RoundObservations,
+        flight: f64,
+        reduced: bool,
+        receiver_full: bool,
+    ) {
         let grows = self.flight > 0.0 && flight >= self.flight * SLOW_START_GROWTH;
         if reduced || (self.flight > 0.0 && !grows) {
             self.slow_start_over = true;
@@ -412,7 +418,7 @@ impl<'a> LimitRules<'a> {
         // flight in its first round, and was not seen.
         let from_middle = self.trace.handshake_rtt_us.is_none();
         let whole = from_middle && self.rounds >= 2 && self.flight > 0.0;
-        if let Some(timed) = timed(self.flight, round).filter(|_| whole && !signs.repair && !self.repaired) {
+        if let Some(timed) = timed(self.flight, round).filter(|_| whole && !seen.repair && !self.repaired) {
             if self.flights.len() == COMPARED {
                 self.flights.pop_front();
             }
@@ -425,10 +431,10 @@ impl<'a> LimitRules<'a> {
         self.repaired = reduced;
         self.flight = flight;
         self.rounds += 1;
-        self.bursts.add(round, signs, std::mem::take(&mut self.rested), receiver_full);
-        self.reader.add(signs.announced, signs.shrunk);
-        self.answers.add(signs.announced, signs.late.min(signs.announced));
-        self.waits.add(signs.announced, signs.waited.min(signs.announced));
+        self.bursts.add(round, seen, std::mem::take(&mut self.rested), receiver_full);
+        self.reader.add(seen.announced, seen.shrunk);
+        self.answers.add(seen.announced, seen.late.min(seen.announced));
+        self.waits.add(seen.announced, seen.waited.min(seen.announced));
     }
 
     /// Whether the receiver's program reads immediately, as far as its windows and the delays of
@@ -443,20 +449,20 @@ impl<'a> LimitRules<'a> {
         self.reader.at_once().filter(|at_once| !at_once || punctual)
     }
 
-    /// Whether the sender sends as a send buffer is refilled once a third of it is free: nearly
+    /// Whether the sender sends whenever a third of its send buffer is free and refilled: nearly
     /// each burst has that size, and follows an acknowledgement. `None`: possibly.
-    fn refills(&self, round: &Round, signs: &RoundSigns, emptied: bool) -> Option<bool> {
+    fn refills(&self, round: &Round, seen: &RoundObservations, emptied: bool) -> Option<bool> {
         if round.idle_us > 0 {
             // All had been acknowledged before it wrote: it did not wait for room.
             return Some(false);
         }
-        let bursts = f64::from(signs.bursts.max(1));
-        let part = f64::from(signs.refilled) / bursts;
-        let segments = f64::from(signs.segments) / bursts;
+        let bursts = f64::from(seen.bursts.max(1));
+        let part = f64::from(seen.refilled) / bursts;
+        let segments = f64::from(seen.segments) / bursts;
         // With Nagle's algorithm at most one short segment is outstanding (tcp_minshall_check). The
         // next one waits for an acknowledgement, not for room.
         let mss_bytes = f64::from(self.trace.mss_bytes);
-        let used_bytes = signs.used_bytes as f64;
+        let used_bytes = seen.used_bytes as f64;
         let mean_bytes = f64::from(round.acked) * mss_bytes / f64::from(round.sent.max(1));
         let mean_bytes = if mean_bytes > 0.0 { mean_bytes.min(mss_bytes) } else { mss_bytes };
         let all_but_one = used_bytes / mean_bytes - 1.0;
@@ -464,7 +470,7 @@ impl<'a> LimitRules<'a> {
         if part < MAY_REFILL || small {
             return Some(false);
         }
-        let near = signs.point == CapturePoint::Sender;
+        let near = seen.point == CapturePoint::Sender;
         // If a clock causes the bursts, no acknowledgement woke the writer.
         let clocked = self.bursts.writes_clocked();
         if clocked == Some(true) {
@@ -486,7 +492,7 @@ impl<'a> LimitRules<'a> {
         let steady = emptied && (near || part < ALL);
         // No window ends a burst before a segment is full. Nagle's algorithm may, but only with
         // nothing outstanding.
-        let short = signs.ran_out == signs.bursts && part < ALL;
+        let short = seen.ran_out == seen.bursts && part < ALL;
         let large = part >= REFILLS && (segments >= MIN_REFILL || short);
         let does = large && steady && self.rounds >= STEADY_ROUNDS && acks_wake_writer == Some(true);
         if does { Some(true) } else { None }
@@ -511,9 +517,9 @@ impl<'a> LimitRules<'a> {
     /// receiver and back; at the receiver, the latter is the receiver's own. In the middle of the
     /// path, for a flow observed from its middle, it is unknown whether the queue before the
     /// capture is in the sender's own device.
-    fn least_rtt(&self, round: &Round, signs: &RoundSigns, queue_us: i64) -> (u32, bool) {
-        let point = signs.point;
-        if point == CapturePoint::Sender || signs.passage_us.is_none() {
+    fn least_rtt(&self, round: &Round, seen: &RoundObservations, queue_us: i64) -> (u32, bool) {
+        let point = seen.point;
+        if point == CapturePoint::Sender || seen.passage_us.is_none() {
             return (round.rtt_min_us, false);
         }
         // Half a tick of its clock is lost in each timestamp.
@@ -522,7 +528,7 @@ impl<'a> LimitRules<'a> {
         if point != CapturePoint::Middle {
             return (least_us, false);
         }
-        let beyond_us = signs.min_there_us.map_or(0, |us| us.saturating_sub(self.min_there_us));
+        let beyond_us = seen.min_there_us.map_or(0, |us| us.saturating_sub(self.min_there_us));
         let upstream = queue_us > beyond_us && self.trace.handshake_rtt_us.is_none();
         (least_us.saturating_add(beyond_us), upstream)
     }
@@ -564,29 +570,29 @@ fn grows_with_flight<'a>(
 }
 
 /// The scale of a receiver whose SYN was not seen: the smallest that allowed all outstanding data.
-/// If a window was ever full, it is the right one; a window of another scale is as full by chance
-/// only once in as many times as it has segments.
-fn least_scale(signs: &[RoundSigns]) -> u32 {
-    let fits = |scale: u32| signs.iter().all(|signs| signs.used_bytes <= u64::from(signs.window) << scale);
+/// If a window was ever full, it is the right one; by chance, a window of another scale is as full
+/// only once in as many cases as it has segments.
+fn least_scale(rounds: &[RoundObservations]) -> u32 {
+    let fits = |scale: u32| rounds.iter().all(|seen| seen.used_bytes <= u64::from(seen.window) << scale);
     (0..=14).find(|scale| fits(*scale)).unwrap_or(14)
 }
 
 /// Whether windows show their scale: full windows are full to the last byte, or have many segments,
 /// or there are several. A steady flight may be a segment below a single window by chance.
-fn shows_scale(trace: &WindowTrace, signs: &[RoundSigns]) -> bool {
-    let scale = least_scale(signs);
+fn shows_scale(trace: &WindowTrace, rounds: &[RoundObservations]) -> bool {
+    let scale = least_scale(rounds);
     let mss_bytes = u64::from(trace.mss_bytes.max(1));
     let mut several = std::collections::BTreeSet::new();
-    for signs in signs.iter().filter(|signs| signs.window > 0) {
-        let window_bytes = u64::from(signs.window) << scale;
-        let room_bytes = window_bytes.saturating_sub(signs.used_bytes);
-        // For one or two segments, any sender with little to send has the same outstanding.
+    for seen in rounds.iter().filter(|seen| seen.window > 0) {
+        let window_bytes = u64::from(seen.window) << scale;
+        let room_bytes = window_bytes.saturating_sub(seen.used_bytes);
+        // A sender with little to send often has exactly one or two segments outstanding.
         let to_the_last_byte = room_bytes == 0 && window_bytes > 2 * mss_bytes;
         if to_the_last_byte {
             return true;
         }
         if room_bytes < mss_bytes && window_bytes >= MIN_WINDOW * mss_bytes {
-            several.insert(signs.window);
+            several.insert(seen.window);
             if window_bytes >= MANY * mss_bytes || several.len() >= 3 {
                 return true;
             }

@@ -7,22 +7,22 @@ mod compact_segment;
 mod copies;
 mod direction;
 mod flow;
-mod hindsight;
+mod later_rounds;
 mod limits;
+mod loss_trace;
+mod observations;
 mod readers;
 mod recent;
 mod scoreboard;
 mod sender_clock;
-mod signs;
 mod spread;
-mod unseen;
 mod waiting;
 
 pub use clocking::AckClocking;
 pub use flow::{Anomalies, Ended, Seen};
 pub use limits::{PacketLimits, packet_limits};
+pub use observations::{RoundObservations, SenderObservations};
 pub use readers::{MAX_READERS, read_each};
-pub use signs::{RoundSigns, SenderSigns};
 pub use spread::{Part, spread};
 
 use flow::Flow;

@@ -109,6 +109,7 @@ impl Sums {
     }
 }
 
+/// The outstanding data of a sender.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scoreboard {
     sent: VecDeque<Sent>,
@@ -117,8 +118,8 @@ pub(super) struct Scoreboard {
     /// End of the highest selectively acknowledged block.
     high_sacked: u64,
     sums: Sums,
-    /// Segments below this position were already judged lost or not.
-    judged: u64,
+    /// Segments below this position were already checked for loss.
+    loss_checked: u64,
     /// The blocks of the last acknowledgement that had any: their data is marked and is not
     /// examined again (`recv_sack_cache` of the kernel). Marks are never removed.
     known: Vec<(u64, u64)>,
@@ -127,7 +128,7 @@ pub(super) struct Scoreboard {
 impl Scoreboard {
     /// Begins at the first byte of data.
     pub(super) fn begin(&mut self, at: u64) {
-        *self = Scoreboard { una: at, nxt: at, high_sacked: at, judged: at, ..Scoreboard::default() };
+        *self = Scoreboard { una: at, nxt: at, high_sacked: at, loss_checked: at, ..Scoreboard::default() };
     }
 
     pub(super) fn una(&self) -> u64 {
@@ -158,8 +159,8 @@ impl Scoreboard {
             .saturating_sub(self.sums.sacked_bytes + self.sums.lost_bytes)
     }
 
-    /// `start..end` was sent, at a time by both clocks. `reorder_ns`: a hole filled within this
-    /// time was only late.
+    /// Records that `start..end` was sent at a time by the capture's and by the sender's clock.
+    /// `reorder_ns`: a hole filled within this time was only late.
     pub(super) fn send(
         &mut self,
         (start, end): (u64, u64),
@@ -202,7 +203,7 @@ impl Scoreboard {
         kind
     }
 
-    /// Everything before `start` was sent, too, though it was not seen.
+    /// Records that everything before `start` was sent, too, though it was not seen.
     pub(super) fn miss(&mut self, start: u64, at_ns: i64, mss_bytes: u64) {
         if start > self.nxt {
             self.push((self.nxt, start), (at_ns, 0), true, mss_bytes);
@@ -210,8 +211,8 @@ impl Scoreboard {
         }
     }
 
-    /// By segment: what the capture shows as one may be a super-segment that the device splits, or
-    /// a hole of several.
+    /// Adds a range segment by segment: it may be a super-segment that the device splits, or a hole
+    /// of several segments.
     #[inline]
     fn push(&mut self, (start, end): (u64, u64), at: (i64, u32), unseen: bool, mss_bytes: u64) {
         if end - start <= mss_bytes && self.sent.len() < MAX_SEGMENTS {
@@ -281,7 +282,7 @@ impl Scoreboard {
             }
             self.una = ack;
             self.high_sacked = self.high_sacked.max(ack);
-            self.judged = self.judged.max(ack);
+            self.loss_checked = self.loss_checked.max(ack);
         }
         let before = self.high_sacked;
         // Below: D-SACK (RFC 2883), handled by the caller. Above: not of this flow.
@@ -299,7 +300,7 @@ impl Scoreboard {
             self.known.extend(blocks.iter().filter(believed));
         }
         if self.high_sacked > before {
-            self.judge(mss_bytes);
+            self.mark_lost(mss_bytes);
         }
         done
     }
@@ -326,12 +327,12 @@ impl Scoreboard {
     }
 
     /// Holes below three selectively acknowledged segments are lost.
-    fn judge(&mut self, mss_bytes: u64) {
+    fn mark_lost(&mut self, mss_bytes: u64) {
         let to = self.high_sacked.saturating_sub(DUP_THRESH * mss_bytes);
-        if to <= self.judged {
+        if to <= self.loss_checked {
             return;
         }
-        let first = self.sent.partition_point(|s| s.end() <= self.judged);
+        let first = self.sent.partition_point(|s| s.end() <= self.loss_checked);
         for s in self.sent.iter_mut().skip(first) {
             if s.end() > to {
                 break;
@@ -340,7 +341,7 @@ impl Scoreboard {
                 s.lost = true;
                 self.sums.lost_bytes += s.bytes();
             }
-            self.judged = s.end();
+            self.loss_checked = s.end();
         }
     }
 
@@ -408,7 +409,7 @@ mod tests {
         board.send((0, 44 * MSS), (1, 1), 100, MSS);
         board.acknowledge(2 * MSS, &[(10 * MSS, 12 * MSS)], MSS);
         assert_eq!(board.sacked_bytes(), 2 * MSS);
-        // 8 segments below the hole's end, the last three of them too young to be lost.
+        // Of the 8 segments in the hole, the last is not lost: only two above it have arrived.
         assert_eq!(board.in_flight(), (44 - 2 - 2 - 7) * MSS);
     }
 

@@ -93,7 +93,7 @@ fn read<R: Read>(capture: &mut Capture<R>, part: &mut impl Part) -> Result<(), R
     })
 }
 
-/// The part that passes each flow to the part it belongs to, on whose thread slots are its own.
+/// Passes each flow to the part that it belongs to, which has its own slots.
 struct Distributor(Vec<PartChannel>);
 
 impl Distributor {
@@ -218,7 +218,7 @@ fn work(part: &mut impl Part, messages: &Receiver<Vec<Message>>, emptied: &Sende
             }
         }
         batch.clear();
-        // At the end there is no receiver any more.
+        // After the last batch there is no receiver.
         let _ = emptied.send(batch);
     }
     part.finish();

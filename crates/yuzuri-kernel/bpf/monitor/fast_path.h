@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * FastPaths: the data needed for a flow's next segments, in one cache line.
+ * Fast paths: the data needed for a flow's next segments, in one cache line.
  */
 #ifndef YUZURI_MONITOR_FAST_PATH_H
 #define YUZURI_MONITOR_FAST_PATH_H
@@ -55,8 +55,8 @@ static struct fast_path fast_paths[PLACES] SEC(".bss.fast_paths");
 /* Each socket has two places. They follow the sockets' order in memory: sockets are allocated side
  * by side and take more than 2048 bytes each, so the fast paths of flows that were opened together
  * lie on few pages and cause few TLB misses. Sockets that are a multiple of 256 MiB apart share
- * their first place; the second is half a table away. A flow whose places are taken does
- * without. */
+ * their first place; the second is half a table away. A flow whose two places are taken has no fast
+ * path. */
 static __always_inline u32 place_of(const struct sock *sk)
 {
 	u32 low;
@@ -193,7 +193,7 @@ static __always_inline u64 data_interval_ns(void)
 {
 	u64 interval_ns = config.interval_ns;
 
-	/* At long intervals, each sample that was asked for is made. */
+	/* If the interval is longer, data-only segments are not thinned further. */
 	return interval_ns > DATA_INTERVAL_NS ? interval_ns : DATA_INTERVAL_NS;
 }
 
@@ -248,8 +248,8 @@ static __always_inline struct fast_path *claim_fast_path(struct sock *sk)
 
 /* Fills the fast path with what the flow's next segments need, if they can be expected to need no
  * more. In Open, the kernel's own hooks report a change of state, and undo and reordering are
- * preceded by a segment with a SACK option, which is not usual. Another congestion control shows at
- * the next record, or when jiffies tick. */
+ * preceded by a segment with a SACK option, which is not usual. A change of the congestion control
+ * is detected at the next record, or at the next tick of jiffies. */
 static __always_inline void fill_fast_path(struct sock *sk, struct tcp_sock *tp, struct flow *flow, u16 acks)
 {
 	struct fast_path *fast_path;

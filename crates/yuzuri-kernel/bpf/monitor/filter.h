@@ -166,10 +166,11 @@ static __noinline void decide(struct sock *sk, struct flow *flow)
 	__builtin_memcpy(subject.name, flow->name, sizeof(subject.name));
 
 	verdict = judge(&subject);
-	/* User space keeps an undecided identity to itself; once decided, it is announced again. */
+	/* User space does not report an undecided flow; once decided, the flow is announced
+	 * again. */
 	if (flow->generation != generation || (flow->undecided && verdict != UNDECIDED))
 		flow->announced = false;
-	/* Events under an earlier filter were never decided, and stay so. */
+	/* Events under an earlier filter remain undecided. */
 	if (flow->generation != generation)
 		flow->passed = 0;
 	flow->chosen = verdict == CHOSEN;

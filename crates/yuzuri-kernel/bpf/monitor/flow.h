@@ -46,9 +46,9 @@ static __noinline void announce(struct sock *sk, struct flow *flow, u32 cpu)
 	record->netns = from->__sk_common.skc_net.net->ns.inum;
 	record->pid = flow->pid;
 	__builtin_memcpy(record->name, flow->name, sizeof(record->name));
-	__builtin_memset(record->control, 0, sizeof(record->control));
-	bpf_probe_read_kernel_str(record->control, sizeof(record->control),
-				  ((struct inet_connection_sock *)from)->icsk_ca_ops->name);
+	/* Not as a string: the longest name fills the field, without a NUL. */
+	bpf_probe_read_kernel(record->control, sizeof(record->control),
+			      ((struct inet_connection_sock *)from)->icsk_ca_ops->name);
 	record->undecided = flow->undecided;
 	record->role = flow->role;
 	record->kind = RECORD_FLOW;

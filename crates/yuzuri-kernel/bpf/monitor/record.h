@@ -15,9 +15,10 @@ struct {
 	__uint(value_size, 12 * sizeof(u64));
 } stacks SEC(".maps");
 
-/* The call stack: its key in `stacks`. Its hash selects its place there, and if another stack has
- * that place the kernel refuses it permanently. The innermost frames, which are our own program's
- * (this function, emit() and the hook), are left out, since they change the hash. */
+/* The call stack: its key in `stacks`. Its hash selects its place there; if another stack has that
+ * place, the kernel refuses it permanently. Then it is tried again with one more of the innermost
+ * frames left out, which changes the hash: they are our own program's (this function, emit() and
+ * the hook). */
 static __noinline u32 stack_of(void *ctx, u32 cpu)
 {
 	long id = bpf_get_stackid(ctx, &stacks, 1);
@@ -250,7 +251,7 @@ static __noinline void emit(void *ctx, struct sock *sk, u8 kind, u32 detail)
 		ca_state = flow->role;
 	}
 	if (kind == RECORD_STATE || kind == RECORD_RETRANSMIT) {
-		/* Determines the place in the kernel, and the reason. */
+		/* The stack determines the record's place in the kernel and its reason. */
 		stack = stack_of(ctx, cpu);
 	}
 	if (unlikely(flow->pending) && kind != RECORD_RETRANSMIT)

@@ -11,8 +11,8 @@
 
 /* The ring buffers: `slots_per_cpu` slots for each CPU in one array that user space maps. The
  * kernel's own BPF ring buffer costs 50 ns more per record: all CPUs share it behind a lock, and
- * each record takes two helper calls. Here the place of a record is one atomic add on a cache line
- * that only this CPU writes. */
+ * each record takes two helper calls. Here a record's slot is reserved by one atomic add on a cache
+ * line that only this CPU writes. */
 const volatile u32 slots_per_cpu = 4096; /* a power of two */
 const volatile u32 cpu_mask = 0;         /* `controls` has one more element than this, a power of two */
 
@@ -31,17 +31,17 @@ struct ring_control controls[1] SEC(".bss.controls");
 /* Records that one CPU may write concurrently: one program can be interrupted by another. */
 #define NESTING 8
 
-/* Wakes a reader that waits for long. It is not for records: its content means nothing. */
+/* Wakes a waiting reader. It carries no records: its content is not read. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
 } bell SEC(".maps");
 
-/* A reader waits for the bell. User space sets it. */
+/* Nonzero while a reader waits for the bell. User space sets it. */
 u32 bell_armed SEC(".data");
 
-/* The bell rings when this many records of one CPU wait. User space sets it, by the number of
- * slots. */
+/* The bell rings when one CPU's ring buffer has this many unread records. User space sets it, by
+ * the number of slots. */
 const volatile u32 bell_at = 512;
 
 static __noinline void ring_bell(void)
@@ -59,7 +59,7 @@ static __always_inline struct ring_control *ring_control(u32 cpu)
 {
 	struct ring_control *first = controls;
 
-	/* Otherwise the compiler takes it for the only one. */
+	/* Otherwise the compiler assumes that the array has one element. */
 	asm volatile("" : "+r"(first));
 	return first + (cpu & cpu_mask);
 }
@@ -74,7 +74,7 @@ static __always_inline void *reserve(struct ring_control *ring, u32 cpu, u32 hoo
 		return NULL;
 	}
 	head = __sync_fetch_and_add(&ring->head, 1);
-	/* Exactly one record makes it so full. */
+	/* True for exactly one record of those that fill the ring buffer. */
 	if (unlikely(head - tail == bell_at))
 		ring_bell();
 	*seq = (u32)head + 1;

@@ -15,8 +15,8 @@
  * change. */
 const volatile bool state_hook = true;
 
-/* Owners on their way from user space to their flows, which remove them at their next event. User
- * space sizes it by the number of sockets. Not LRU, which would drop entries silently. */
+/* Owners that user space passes to the flows; a flow's next event removes its entry. User space
+ * sizes it by the number of sockets. Not LRU, which would drop entries silently. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
@@ -42,7 +42,7 @@ struct flow {
 	u8 chosen;
 	u8 undecided;
 	u8 announced;     /* its identity reached the ring buffer */
-	u8 detached;      /* when announced, the socket had no file yet: nobody had accepted it */
+	u8 detached;      /* when announced, the socket had no file: it was not accepted yet */
 	u8 ca_state;      /* at the last record */
 	u8 pending;       /* MARKS_ALONE that have no record yet, >> 8 */
 	u8 undoable;      /* undo_marker was set: a reduction may still be undone */

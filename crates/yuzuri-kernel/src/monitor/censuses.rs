@@ -1,4 +1,4 @@
-//! When the monitor takes a census, and what becomes of its result.
+//! When the monitor takes a census, and how it processes the result.
 
 use super::Monitor;
 use crate::{clock, owners};
@@ -9,11 +9,12 @@ use yuzuri_trace::Item;
 const SWEEP_NS: u64 = 5_000_000_000;
 /// Otherwise, the shortest interval between two censuses.
 pub(super) const MIN_RECHECK_NS: u64 = 10_000_000_000;
-/// With many sockets the interval is longer: this many times what a census takes.
+/// With many sockets the interval is longer: this many times the duration of a census.
 const RECHECK_INTERVAL: u64 = 1000;
 
 impl Monitor {
-    /// A flow with an event before the census saw it must first be known by its own record.
+    /// Adds the result of a census once all records up to its time are read: a flow with an earlier
+    /// event must first be known by its own record.
     pub(super) fn add_unrecorded_flows(&mut self, until_ns: u64, out: &mut Vec<Item>) {
         if !self.reader.is_holding()
             && let Some(counted) = self.counted.take_if(|counted| counted.mono_ns <= until_ns)
@@ -36,7 +37,7 @@ impl Monitor {
         (0..self.rings.cpus()).map(lost).sum()
     }
 
-    /// Orders a census if records were lost since the last: a close may have been among them.
+    /// Requests a census if records were lost since the last: a close may have been among them.
     pub(super) fn sweep(&mut self, now_ns: u64) {
         let lost = self.lost();
         if lost == self.swept_lost || now_ns < self.sweep_due_ns || self.counts() {

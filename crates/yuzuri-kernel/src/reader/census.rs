@@ -1,4 +1,4 @@
-//! Flows that only a census shows: silent ones, and those whose close was lost.
+//! Flows that only a census reports: silent ones, and those whose close was lost.
 
 use super::Reader;
 use super::owners::{Search, Undecided};

@@ -1,4 +1,4 @@
-//! Owners that the kernel could not name: user space searches for them.
+//! Searches for owners that the kernel does not know.
 
 use super::Reader;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Instant;
 use yuzuri_trace::{Flow, FlowId, Item, Owner};
 
 pub(super) const TEND_NS: u64 = 100_000_000;
-/// After this long, a flow with events before its owner was known, and silent since, is shown.
+/// A flow with events before its owner was known, and none since, is reported after this time.
 const RECORD_TIMEOUT_NS: u64 = 1_000_000_000;
 /// How often a flow's owner is searched for again, at growing intervals: about half a minute in
 /// all.
@@ -41,7 +41,7 @@ impl Reader {
         !self.owners.is_free() || self.searches.values().any(|search| search.tries == 0)
     }
 
-    /// Searches for owners that the kernel could not name.
+    /// Searches for owners that the kernel does not know.
     pub(crate) fn search_owners(&mut self, now_ns: u64, out: &mut Vec<Item>) {
         if let Some(found) = self.owners.take() {
             self.name_owners(found, now_ns, out);

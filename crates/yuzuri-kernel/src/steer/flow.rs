@@ -49,7 +49,7 @@ impl fmt::Debug for Name {
 /// Whether a flow is under our congestion control, and if not, why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ControlState {
-    /// It has the namespace's default, without a choice: it is migrated if migration is
+    /// It has the namespace's default, not chosen explicitly: it is migrated if migration is
     /// enabled.
     Default,
     /// We migrated it to our congestion control.
@@ -65,7 +65,7 @@ pub enum ControlState {
     Chosen,
     /// Its route fixes its congestion control (`congctl lock NAME`).
     Locked,
-    /// It has another congestion control than the namespace's default without its program's choice:
+    /// It has a congestion control other than the namespace's default, not chosen by its program:
     /// by its route (`congctl NAME`), or because the default was another when it began.
     Other,
     /// The kernel refused to migrate it; we do not try again.
@@ -126,7 +126,8 @@ pub struct FlowState {
     pub retrans_out: u32,
     /// Smoothed round-trip time, µs; 0 before the first sample.
     pub srtt_us: u32,
-    /// Least round-trip time in `net.ipv4.tcp_min_rtt_wlen` (300 s), µs; 0 before the first sample.
+    /// Minimum round-trip time in `net.ipv4.tcp_min_rtt_wlen` (300 s), µs; 0 before the first
+    /// sample.
     pub min_rtt_us: u32,
     /// Segments delivered; wraps.
     pub delivered: u32,
@@ -144,7 +145,7 @@ pub struct FlowState {
     /// The same for the last delivery rate sample (`tcpi_delivery_rate_app_limited`), which may be
     /// old.
     pub rate_app_limited: bool,
-    /// The window held back a segment at the last transmission (`is_cwnd_limited`).
+    /// The congestion window limits transmission (`is_cwnd_limited`).
     pub cwnd_limited: bool,
     /// Its segments are paced, by TCP's own timer or the queueing discipline `fq`
     /// (`sk_pacing_status`).

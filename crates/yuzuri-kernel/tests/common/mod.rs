@@ -60,9 +60,9 @@ impl Watched {
         Seen { items, account }
     }
 
-    /// Ends it if nothing may be lost but what the kernel itself skips: a program entered on a CPU
-    /// that is already running it, for any flow ([`Seen::nested`]); and under a filter for
-    /// processes, events from before they were known.
+    /// Ends it, and checks that nothing was lost except runs that the kernel itself skipped,
+    /// because the CPU was already running the program, for any flow ([`Seen::nested`]), and, with
+    /// a filter for processes, events from before they were known.
     pub fn finish_whole(self) -> Seen {
         let needs_owner = self.monitor.filter().needs_owner();
         let seen = self.finish();
@@ -243,6 +243,17 @@ impl Pair {
         self.far.shutdown(Shutdown::Write).unwrap();
         while (&self.near).read(&mut [0; 16]).unwrap() > 0 {}
     }
+}
+
+/// Fills the queue of the near end's device: its bucket lets 10 kB pass at once, and then a full
+/// segment each 0.75 s.
+pub fn fill_slow_device(net: &Net, pair: &Pair) {
+    net.shape_kbit(Side::A, 16, 100_000).unwrap();
+    pair.near.set_nonblocking(true).unwrap();
+    while (&pair.near).write(&[7; 64 * 1024]).is_ok() {}
+    pair.near.set_nonblocking(false).unwrap();
+    let memory = || options::send_memory(&pair.near);
+    assert!(eventually(|| memory().alloc > 1000), "{:?}", memory());
 }
 
 pub fn read_exactly(mut from: &TcpStream, bytes: usize) {

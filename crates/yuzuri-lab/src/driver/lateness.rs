@@ -16,7 +16,8 @@ pub struct Lateness {
     /// Histogram: index k counts packets delivered within 2^k microseconds of their time; the last
     /// element counts all later ones.
     pub within_us: [u64; 24],
-    /// Frames that a TAP device dropped because the driver did not read them in time.
+    /// Frames that a TAP device dropped because the driver did not read them in time, or did not
+    /// accept from the driver.
     pub refused: u64,
 }
 
@@ -50,7 +51,7 @@ impl Lateness {
     pub fn invalid_because(&self, advice: &str) -> Option<String> {
         if self.refused > 0 {
             return Some(format!(
-                "{} frames were lost because the driver did not take them in time; {advice}",
+                "{} frames were dropped at the TAP devices, because the driver or a host did not take them in time; {advice}",
                 self.refused
             ));
         }

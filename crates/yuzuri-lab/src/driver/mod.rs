@@ -78,7 +78,7 @@ pub enum Change {
 pub struct Snapshot {
     /// The account of the radio cell; its stations are the terminals in order.
     pub cell: CellAccount,
-    /// The same of the second cell.
+    /// The same for the second cell.
     pub second_cell: Option<CellAccount>,
     /// The account of the wire.
     pub wire: WireAccount,

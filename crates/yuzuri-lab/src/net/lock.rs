@@ -156,7 +156,7 @@ mod tests {
         let (a, b) = (Run::claim(Some(7)).unwrap(), Run::claim(Some(7)).unwrap());
         assert_ne!(a.number(), b.number());
         assert_ne!(a.namespace("ap"), b.namespace("ap"));
-        assert!(try_lock(&a.path).unwrap().is_none(), "a live run's lock cannot be had");
+        assert!(try_lock(&a.path).unwrap().is_none(), "a live run holds its lock");
         let path = a.path.clone();
         drop(a);
         assert!(!path.exists());

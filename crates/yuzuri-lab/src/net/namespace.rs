@@ -60,7 +60,7 @@ impl Namespace {
         ip(&["-n", &self.name, "-batch", "-"], orders)
     }
 
-    /// The same with `tc`.
+    /// Runs `tc` commands, one per line, inside the namespace.
     ///
     /// # Errors
     /// Without the tool, or if the kernel rejects a command.

@@ -212,7 +212,7 @@ impl Topology {
         let server = namespaces.pop();
         let ap = namespaces.pop();
         let (Some(server), Some(ap)) = (server, ap) else {
-            return Err(LabError::Run("the namespaces were not made".into()));
+            return Err(LabError::Run("the namespaces were not created".into()));
         };
         let addresses = Addresses { run: run.number() };
         let (ap_wire_v4, ap_wire_v6) = addresses.wire(1);
@@ -236,10 +236,10 @@ impl Topology {
         }
         let [ap_cell, ap_wire]: [Tap; 2] = create(&ap.namespace, &[CELL, WIRE], &forward)?
             .try_into()
-            .map_err(|_| LabError::Run("the access point's devices were not made".into()))?;
+            .map_err(|_| LabError::Run("the access point's devices were not created".into()))?;
         let server_tap = create(&server.namespace, &[WIRE], &[])?.pop();
         let server_tap =
-            server_tap.ok_or_else(|| LabError::Run("the server's device was not made".into()))?;
+            server_tap.ok_or_else(|| LabError::Run("the server's device was not created".into()))?;
 
         let mut controls: Vec<&str> = terminals.iter().filter_map(|t| t.default_control.as_deref()).collect();
         controls.sort_unstable();

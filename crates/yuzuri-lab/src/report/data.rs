@@ -84,9 +84,9 @@ pub struct Group {
     pub call_lost: Option<Estimate>,
     /// By kind of terminal: Mbit/s per terminal, as the mean of each run.
     pub kinds: BTreeMap<String, Estimate>,
-    /// By kind of terminal: the air time of all its terminals, percent.
+    /// By kind of terminal: the airtime of all its terminals, percent.
     pub airtime_percent: BTreeMap<String, f64>,
-    /// The air time of the access point, percent.
+    /// The airtime of the access point, percent.
     pub ap_airtime_percent: f64,
     /// The runs.
     #[serde(skip)]

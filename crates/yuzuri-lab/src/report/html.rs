@@ -155,13 +155,13 @@ fn table(page: &mut HtmlReport, summary: &Summary) {
     page.text += "</table></div>";
 }
 
-/// Curves over the varied fields, the scatter plot, and air time.
+/// Curves over the varied fields, the scatter plot, and airtime.
 fn overview(page: &mut HtmlReport, summary: &Summary) -> Result<(), LabError> {
     let together: Vec<&Group> = summary.groups.iter().filter(|g| g.alone.is_none() && g.valid > 0).collect();
     let every: Vec<&Group> = summary.groups.iter().filter(|g| g.valid > 0).collect();
     let axes = summary.axes();
     if !axes.is_empty() {
-        page.text += "<h2>Over what is varied</h2>";
+        page.text += "<h2>Over the varied fields</h2>";
     }
     for axis in &axes {
         for (y_title, top, value) in [
@@ -179,7 +179,7 @@ fn overview(page: &mut HtmlReport, summary: &Summary) -> Result<(), LabError> {
         }
         let kinds: Vec<plots::Curve> = kinds_curves(&together, axis);
         if kinds.len() > 1 {
-            let caption = format!("What one terminal of each kind gets, over {axis}");
+            let caption = format!("Throughput of one terminal of each kind over {axis}");
             page.figure(plots::curves(&kinds, axis, "each, Mbit/s", None), &caption)?;
         }
     }
@@ -190,7 +190,7 @@ fn overview(page: &mut HtmlReport, summary: &Summary) -> Result<(), LabError> {
             "Total throughput against Jain's index: small points are single runs, large ones means",
         )?;
         if together.iter().any(|g| g.jain_weighted.is_some()) {
-            let caption = "The same against Jain's index of what each terminal gets over what it gets alone";
+            let caption = "The same against Jain's index of each throughput relative to the throughput alone";
             page.figure(plots::scatter(&together, true), caption)?;
         }
     }
@@ -199,7 +199,7 @@ fn overview(page: &mut HtmlReport, summary: &Summary) -> Result<(), LabError> {
         let shown = &every[..every.len().min(60)];
         page.figure(
             plots::airtime(shown),
-            "Part of the time on the channel; the rest is idle or spent on contention",
+            "Fraction of the time on the channel; the rest is idle or spent on contention",
         )?;
     }
     Ok(())
@@ -291,7 +291,7 @@ fn distributions(page: &mut HtmlReport, summary: &Summary) -> Result<(), LabErro
     page.figure(lines::distributions(&curves, "smoothed RTT of the senders, ms"), &caption)
 }
 
-/// What limited each terminal's flows: the legend of the lanes, with the shares of the time.
+/// What limited each terminal's flows: the legend of the lanes, with the fraction of the time.
 fn limited_by(page: &mut HtmlReport, terminals: &[series::TerminalSeries]) {
     let mut lines = String::new();
     for terminal in terminals.iter().filter(|terminal| !terminal.limits.is_empty()) {

@@ -43,7 +43,7 @@ pub fn distributions(lines: &[Line], x_title: &str) -> Result<String, DrawError>
         chart.margin(8).margin_top(12).margin_right(218).x_label_area_size(42).y_label_area_size(58);
         if least > 0.0 && most / least > 10.0 {
             let mut chart = chart.build_cartesian_2d((least / 1.1..most * 1.1).log_scale(), 0.0..1.0)?;
-            frame(&mut chart, x_title, "part of the time", &short, (12, 6))?;
+            frame(&mut chart, x_title, "fraction of the time", &short, (12, 6))?;
             for (n, line) in lines.iter().enumerate() {
                 let points = stairs(line, least / 1.1, most * 1.1);
                 chart.draw_series(LineSeries::new(points, colour(n).stroke_width(2)))?;
@@ -51,7 +51,7 @@ pub fn distributions(lines: &[Line], x_title: &str) -> Result<String, DrawError>
         } else {
             let end = ceiling(most);
             let mut chart = chart.build_cartesian_2d(0.0..end, 0.0..1.0)?;
-            frame(&mut chart, x_title, "part of the time", &short, (10, 6))?;
+            frame(&mut chart, x_title, "fraction of the time", &short, (10, 6))?;
             for (n, line) in lines.iter().enumerate() {
                 let points = stairs(line, 0.0, end);
                 chart.draw_series(LineSeries::new(points, colour(n).stroke_width(2)))?;

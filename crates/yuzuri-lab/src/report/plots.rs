@@ -316,7 +316,7 @@ pub fn scatter(groups: &[&Group], weighted: bool) -> Result<String, DrawError> {
     })
 }
 
-/// The air time of each kind of terminal and of the access point, one bar per point.
+/// The airtime of each kind of terminal and of the access point, one bar per point.
 pub fn airtime(groups: &[&Group]) -> Result<String, DrawError> {
     let mut kinds: Vec<&String> = groups.iter().flat_map(|g| g.airtime_percent.keys()).collect();
     kinds.sort();

@@ -87,8 +87,8 @@ fn bounds(folder: &Path, record: &RunRecord, series: &mut [TerminalSeries]) -> R
     Ok(())
 }
 
-/// Reads a run's recording. Flows are assigned to terminals in the order of their addresses, since
-/// terminals have ascending addresses.
+/// Reads a run's recording. Flows are assigned to terminals by their addresses, which contain the
+/// terminal's number.
 pub fn terminals(folder: &Path, record: &RunRecord) -> Result<Vec<TerminalSeries>, LabError> {
     let path = folder.join(RECORDING_FILE);
     let wrong =
@@ -149,10 +149,7 @@ pub fn terminals(folder: &Path, record: &RunRecord) -> Result<Vec<TerminalSeries
         }
     }
     for (terminal, (series, bytes)) in series.iter_mut().zip(bytes).enumerate() {
-        // Simulated records lack the unsent data, without which the limit is a guess.
-        if record.task.clock.is_kernels() {
-            series.limits = lanes.pieces(terminal);
-        }
+        series.limits = lanes.pieces(terminal);
         let middle = |n: usize| (n as f64 + 0.5) * bin_s;
         series.throughput =
             bytes.iter().enumerate().map(|(n, b)| (middle(n), *b as f64 * 8e-6 / bin_s)).collect();

@@ -107,7 +107,7 @@ pub struct RunRecord {
     pub ap: RadioRecord,
     /// Fraction of time in which the channel was busy with frames or collisions, 0 to 1.
     pub busy: f64,
-    /// The same of the second cell's; absent: there was one cell.
+    /// The same for the second cell; absent: there was one cell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_second: Option<f64>,
     /// The direction to the server.
@@ -143,9 +143,10 @@ pub struct Watched {
 /// Totals over all terminals.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Totals {
-    /// Sum of the terminals' acknowledged payload, Mbit/s.
+    /// Sum over the terminals, Mbit/s.
     pub throughput_mbps: f64,
-    /// Jain's index of the terminals that sent, 0 to 1; `None` if there were none.
+    /// Jain's index, 0 to 1, of the terminals that are neither idle nor in a call; `None` if there
+    /// are none.
     pub jain: Option<f64>,
     /// Time-weighted mean of the smoothed round-trip times, ms; `None` without a measurement.
     pub rtt_mean_ms: Option<f64>,
@@ -168,7 +169,7 @@ pub struct TerminalRecord {
     pub control: String,
     /// Number of its TCP flows and of its connections over QUIC.
     pub flows: usize,
-    /// Acknowledged payload, Mbit/s.
+    /// Payload in both directions, Mbit/s.
     pub throughput_mbps: f64,
     /// Time-weighted mean of the smoothed round-trip time, ms.
     pub rtt_mean_ms: Option<f64>,

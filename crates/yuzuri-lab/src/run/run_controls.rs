@@ -20,9 +20,9 @@ impl RunControls {
     /// number.
     ///
     /// # Errors
-    /// If the kernel cannot register it (no `struct_ops`, before 5.6), or if a dead run's
-    /// congestion control still has the name (before 6.4). Of the former ones, if another run has
-    /// the same.
+    /// If the kernel cannot register it (no `struct_ops`, before 5.6), if a dead run's congestion
+    /// control still has the name (before 6.4), or if another run has registered the same
+    /// congestion control of an older kernel.
     pub fn register(scenario: &Scenario, run: u16) -> Result<RunControls, LabError> {
         let one = |(number, kind): (usize, &yuzuri_scenario::TerminalSpec)| {
             let spec = kind.cubic.as_ref().filter(|_| kind.count > 0);

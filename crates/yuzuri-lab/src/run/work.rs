@@ -300,7 +300,7 @@ fn send_once(
     worker_result.buffers = buffers;
     match result {
         Ok(_) => true,
-        // What was in progress at the end is cut off deliberately.
+        // Transfers in progress at the end are cut off deliberately.
         Err(_) if stop.load(Ordering::Relaxed) => true,
         Err(error) => {
             let at_s = clock::mono_ns() as f64 / 1e9;

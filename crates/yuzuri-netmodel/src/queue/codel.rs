@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CodelConfig {
-    /// Acceptable standing queue delay, µs. RFC 8289, section 4.3: 5 ms.
+    /// Acceptable standing queue delay, µs. RFC 8289, section 4.4: 5 ms.
     pub target_us: u32,
     /// How long the delay must persist before CoDel drops, µs. RFC 8289, section 4.3: 100 ms.
     pub interval_us: u32,
@@ -161,7 +161,7 @@ impl ControlLaw {
         };
         *bytes -= u64::from(packet.bytes());
         let sojourn = now.nanos_since(since);
-        // At most one full-size packet is not a standing queue (section 5.4).
+        // At most one full-size packet is not a standing queue (section 5.6).
         if sojourn < constants.target_ns || *bytes <= FULL_PACKET {
             self.first_above = None;
             return Some((packet, false));

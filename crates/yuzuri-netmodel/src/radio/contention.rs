@@ -184,7 +184,7 @@ impl Contention {
         }
     }
 
-    /// A node has no voice packet any more, without having sent it.
+    /// Resumes best effort at a node whose voice packets were discarded.
     pub(super) fn resume_best_effort(&mut self, node: NodeIndex) {
         self.contenders[node].resume();
     }

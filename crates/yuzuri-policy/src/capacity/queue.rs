@@ -15,8 +15,8 @@
 //! is the capacity of the path, whatever the rate was before. If it cannot, and the step reduced
 //! the rate, the queue is *standing*: windows then carry the former rate behind it. A step *up*
 //! tests whether larger windows carry more: the queue of other senders may be shorter than the
-//! target. A step of either kind that changes the queue and not the rate shows that the group
-//! carries all that the path does. While it does, there is nothing to find out by steps up.
+//! target. If a step of either kind changes the queue and not the rate, the group carries the whole
+//! capacity of the path. As long as it does, the leader makes no steps up.
 
 use super::total::Total;
 use super::weights::{Parts, Rescale};
@@ -79,9 +79,8 @@ pub(super) struct Queue {
     /// When the last step up ended, and the time until the next one.
     up_at: Option<Moment>,
     up_again: Option<Duration>,
-    /// The rate at which a step changed the queue and not the rate: that is all that the path
-    /// carries. While the group carries as much, no other sender takes a part of it, and no step
-    /// up is needed.
+    /// The rate at which a step changed the queue and not the rate: the capacity of the path. While
+    /// the group carries this rate, no other sender uses the path, and no step up is needed.
     alone: Option<Parts>,
     /// When the standing queue was found, and the time until it is tested again.
     found_at: Moment,
@@ -155,7 +154,8 @@ impl Queue {
         self.alone.iter_mut().for_each(|alone| alone.rescale(to));
     }
 
-    /// The standing queue shrinks with the measured one, and grows with it while the rate falls.
+    /// The standing queue shrinks with the measured one, and grows with it while the rate falls. It
+    /// is discarded when it is due to be tested again.
     fn follow_standing(&mut self, now: Moment, queue_s: f64, carried: f64, best: f64) {
         if queue_s < self.standing_s || self.standing_s > 0.0 && carried < STEADY * best {
             self.standing_s = queue_s;

@@ -11,8 +11,8 @@ use std::time::Duration;
 /// longer does ...
 pub(crate) const GROWS: f64 = 1.25;
 /// ... or when a queue persists for a round trip, and at least for the time over which rates are
-/// measured: one above this time, seconds, for which windows have grown by the same factor beyond
-/// what the path holds.
+/// measured. It must exceed this time, seconds, and a quarter of the minimum RTT: windows then
+/// exceed the bandwidth-delay product by the same factor.
 pub(super) const QUEUED_S: f64 = 0.050;
 
 /// The progress of start-up.

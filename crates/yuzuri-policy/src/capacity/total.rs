@@ -7,11 +7,11 @@ use crate::{Destination, Report};
 pub(super) struct Total {
     /// Their delivery rate, bit/s.
     pub(super) rate_bps: f64,
-    /// Air: the sum of rate over alone.
+    /// Airtime: the sum of each member's rate over its rate alone.
     pub(super) air: f64,
-    /// The members that send.
+    /// The number of members that send.
     pub(super) senders: usize,
-    /// Of these, those that would send more.
+    /// Of these, the number that would send more.
     pub(super) elastic: usize,
     /// The highest rate that a member would deliver alone, bit/s; 0: unknown.
     pub(super) most_alone_bps: f64,
@@ -27,11 +27,12 @@ pub(super) struct Total {
 /// The members' parts in the means of queue and minimum RTT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mean {
-    /// Equal parts.
+    /// Equal weights.
     OverMembers,
-    /// By what they carry: airtime, or bits if no rate alone is known. Little's law holds for this
-    /// mean, and not for the other where queues differ: the rate is the data in flight over it. It
-    /// needs current rates, which only a leader that measures the data in flight has.
+    /// Weighted by load: airtime, or bits if no rate alone is known. Little's law holds for this
+    /// mean: the rate is the data in flight over it. It does not hold for the other mean where
+    /// queues differ. This mean needs current rates, which only a leader that measures the data in
+    /// flight has.
     OverLoad,
 }
 

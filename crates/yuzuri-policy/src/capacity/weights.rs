@@ -61,7 +61,7 @@ impl Weights {
         self.most_bps.map_or(alone_bps, |most_bps| alone_bps.min(most_bps)).max(1.0)
     }
 
-    /// The normalised rate of members, of which the rate alone and the rate are given, bit/s.
+    /// The normalised rate of members, each given as its rate alone and its rate, bit/s.
     pub(super) fn parts_of(self, members: Arc<[[f64; 2]]>) -> Parts {
         Parts { sum: self.sum_of(&members), members }
     }

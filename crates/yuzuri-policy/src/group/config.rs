@@ -157,9 +157,9 @@ pub(super) const TICK_SLACK: Duration = Duration::from_millis(100);
 /// newcomers at once.
 pub(super) const MAX_WAITING: usize = 2 * MAX_MEMBERS;
 
-/// Interval of summaries while nothing changes. A summary needs about as much air time as five
+/// Interval of summaries while nothing changes. A summary needs about as much airtime as five
 /// reports: where broadcasts are sent at 1 Mbit/s, more than one per second fits into half a
-/// percent of air time only with very few reports.
+/// percent of airtime only with very few reports.
 pub(super) fn summary_interval(senders: u16) -> Duration {
     Duration::from_millis(if senders <= 2 { 500 } else { 1000 })
 }

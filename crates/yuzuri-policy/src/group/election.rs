@@ -6,9 +6,9 @@
 //! deputy that then takes over. Two leaders that hear each other answer each other's challenges,
 //! and the one with the higher (rank, ID) yields.
 //!
-//! An access point leads as soon as it is there, without sending anything itself: every terminal
-//! yields to it, and none takes over from it while it is heard. Of two access points the one with
-//! the higher (rank, ID) follows the other.
+//! An access point leads from its start, without sending anything itself: every terminal yields to
+//! it, and none takes over from it while it is heard. Of two access points the one with the higher
+//! (rank, ID) follows the other.
 
 use super::config::*;
 use super::member::Member;
@@ -33,7 +33,7 @@ pub(super) enum Role {
 
 #[derive(Debug, Clone)]
 pub(super) struct Seeking {
-    /// A successor was named; until this time only the successor may speak.
+    /// A successor was named; until this time only the successor may claim leadership.
     waits_until: Option<Moment>,
     claim_at: Moment,
     claim_at_latest: Moment,
@@ -172,8 +172,8 @@ impl Member {
         known.len()
     }
 
-    /// Sends the report and a challenge to a member that claims to lead and has not proved its
-    /// liveness. A replayed message gets no answer.
+    /// Sends the report and a challenge to a member that claims to lead. The sender of a replayed
+    /// message cannot answer it.
     fn attach(&mut self, now: Moment, node: NodeId) {
         let Some(address) = self.peers.get(node).map(|peer| peer.address) else { return };
         if self.may_challenge(now, node) {
@@ -373,7 +373,7 @@ impl Member {
         }
     }
 
-    /// How long the leader keeps a report: three report intervals.
+    /// How long the leader keeps a report: three report intervals and one second.
     pub(super) fn report_timeout(&self) -> Duration {
         let interval_ds =
             if let Role::Leading(leading) = &self.role { leading.report_interval_ds.max(5) } else { 5 };

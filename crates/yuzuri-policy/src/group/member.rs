@@ -80,7 +80,7 @@ pub(super) struct Relayed {
 /// let config = MemberConfig::new(NodeId(7), GroupId::of(b"bssid"), Some(Key::from_bytes([1; 32])), 1, 42);
 /// let mut member = Member::new(config, now)?;
 /// let mut out = Vec::new();
-/// // What the own flows do; None if nothing is sent.
+/// // The report about this terminal's flows; None if nothing is sent.
 /// member.report(now, Some(Report { flows: 1, ..Report::default() }));
 /// if member.is_leader(now) {
 ///     let members = member.members(now).count() as u16;
@@ -285,7 +285,7 @@ impl Member {
             .map(|(_, summary)| summary)
     }
 
-    /// The same, scaled by this terminal's weight. A weight is accepted from a
+    /// The valid summary, scaled by this terminal's weight. A weight is accepted from a
     /// [vouched](Member::vouch) access point only, as its count of senders is: without that count,
     /// a share below the others' cannot be explained.
     pub fn weighted_summary(&self, now: Moment) -> Option<Summary> {
@@ -411,7 +411,7 @@ impl Member {
         self.move_to(now, group, self.keys.keys.clone());
     }
 
-    /// The same, for keys that differ between groups.
+    /// Changes the group and the keys after a move, if keys differ between groups.
     pub fn set_group_and_keys(&mut self, now: Moment, group: GroupId, keys: Keys) {
         let now = self.advance(now);
         if group == self.group {

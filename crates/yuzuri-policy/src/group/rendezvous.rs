@@ -36,7 +36,8 @@ impl RendezvousConfig {
     }
 }
 
-/// Counters of a rendezvous. `received = passed_on + kept + cookies + refused`.
+/// Counters of a rendezvous. `received = passed_on + kept + cookies + malformed + rate_limited +
+/// crowded`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RendezvousCounts {
     /// Datagrams received.

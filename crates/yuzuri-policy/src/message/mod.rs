@@ -33,8 +33,8 @@ pub const MAX_BYTES: usize = 160;
 pub const MAX_BPS: u64 = 100_000_000_000;
 /// Largest round-trip time in a message, µs (three bytes: 16.8 s).
 pub const MAX_RTT_US: u32 = (1 << 24) - 1;
-/// Largest share of air time, millionths. Estimates of what each member would reach alone differ,
-/// so that the sum of shares can exceed the whole.
+/// Largest share of airtime, millionths. Estimates of what each member would reach alone differ, so
+/// that the sum of shares can exceed the whole.
 pub const MAX_AIR_PPM: u32 = 4_000_000;
 /// Range of report intervals that a leader may request, tenths of a second.
 pub const REPORT_INTERVAL_DS: std::ops::RangeInclusive<u8> = 5..=250;

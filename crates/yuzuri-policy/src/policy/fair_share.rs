@@ -26,9 +26,10 @@ const GROWS_WITHIN: u32 = 3;
 /// packets, enough for the radio to aggregate.
 const BURST: u32 = 16;
 
-/// A flow that its upper bound keeps below this fraction of its share is behind others' queues, or
-/// the group's minimum RTT is false: that may halve the window, so this fraction is above a half.
-/// While it persists, the bound doubles with each decision, up to the second factor.
+/// If the upper bound keeps a flow below this fraction of its share, other senders' queues delay
+/// it, or the group's minimum RTT is false. A false minimum can halve the window, so this fraction
+/// is above a half. While the rate stays below it, the bound doubles with each decision, up to the
+/// second factor.
 const BELOW_SHARE: f64 = 0.6;
 const MAX_STRETCH: f64 = 16.0;
 
@@ -48,7 +49,7 @@ struct FlowBounds {
     upper: f64,
     /// The factor for the upper bound while others' queues keep the flow below its share.
     stretch: f64,
-    /// Consecutive decisions at which it was kept short.
+    /// Consecutive decisions at which it was below its share.
     short: u32,
     /// Whether it is still determining its rate.
     growth: Growth,
@@ -163,8 +164,8 @@ impl FairShare {
         view: View,
     ) -> (Decision, FlowBounds) {
         let per_second = share_bps / (f64::from(flow.mss_bytes) * 8.0);
-        // A latecomer's minimum includes others' queues; a false minimum of the group may halve it,
-        // no more.
+        // The minimum RTT of a flow that began late includes other senders' queues. A false minimum
+        // of the group can halve it at most.
         let group_us = summary.base_rtt_us(flow.destination).unwrap_or(flow.min_rtt_us);
         let base_us = group_us.clamp(flow.min_rtt_us / 2, flow.min_rtt_us);
         let base_s = f64::from(base_us) / 1e6;
@@ -206,7 +207,7 @@ impl FairShare {
             }),
         );
         let stretch = match answer {
-            // Rates of two ticks show a bound that was set before them.
+            // A rate measured over two ticks still reflects the bound before them.
             _ if short > 2 => (before.stretch / STEP).min(MAX_STRETCH),
             Answer::Grow => (before.stretch * GROWS.sqrt()).min(MAX_STRETCH),
             Answer::Stay | Answer::Halve(_) => before.stretch,
@@ -218,8 +219,8 @@ impl FairShare {
             Phase::StartUp => (None, grown, Rule::StartUp),
             Phase::Contend => {
                 let full = per_second * round_trip_s;
-                // A step down gives up half of the window. A window twice as large recovers from
-                // losses, and members' rates stay equal.
+                // A decision at most halves the window. A window twice as large as the share needs
+                // leaves room for recovery from losses, and members' rates stay equal.
                 let upper = (full / STEP)
                     .max(f64::from(view.radio.aggregate_segments))
                     .max(MIN_WINDOW / STEP)
@@ -277,15 +278,15 @@ impl FairShare {
     }
 }
 
-/// The shortest queue that windows within their shares leave, seconds: as announced, if that is one
-/// that an honest leader can have.
+/// The shortest queue that windows within their shares leave, seconds: the announced queue, but at
+/// least the shortest one that an honest leader announces.
 fn announced_queue_s(summary: &Summary) -> f64 {
     let shortest_s = if summary.paced { LOSSY_QUEUE_S } else { target_s(Objective::Latency) };
     (f64::from(summary.queue_us) / 1e6).max(shortest_s)
 }
 
-/// The part of all proved senders' shares that this share of a flow is. In front of a wire, another
-/// sender's share may be larger than this terminal's by as much as its radio is faster.
+/// The fraction of all proved senders' shares that this share of a flow is. In front of a wire,
+/// another sender's share may be larger than this terminal's by as much as its radio is faster.
 fn part_of_all(summary: &Summary, share_bps: f64, view: View) -> f64 {
     let others = f64::from(summary.senders.min(view.senders.proved).max(1)) - 1.0;
     let alone_bps = view.radio.alone_bps;
@@ -334,8 +335,9 @@ fn claim(flows: &[FlowSeen], view: View, summary: &Summary) -> Claim {
     claim
 }
 
-/// The round-trip time if all windows are at their bounds: with the announced queue, an aggregate,
-/// or the smallest window, which takes a small share a while to carry.
+/// The expected round-trip time if all windows are at their bounds: the minimum RTT and the
+/// announced queue, at least the longest target queue. If the share takes longer to carry the
+/// smallest window, that time.
 fn held(flow: &FlowSeen, summary: &Summary, share_bps: f64) -> Duration {
     let queue_s = (f64::from(summary.queue_us) / 1e6).max(target_s(Objective::Throughput));
     let min_s = MIN_WINDOW * f64::from(flow.mss_bytes) * 8.0 / share_bps.max(1.0);

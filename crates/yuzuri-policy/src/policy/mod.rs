@@ -25,7 +25,7 @@ pub enum PolicyName {
     Count,
     /// Count and table of round-trip times as first published (Shimada 2016, "before").
     Hayakawa2015,
-    /// The same with the improved table (Shimada 2016).
+    /// Count and the improved table of round-trip times (Shimada 2016).
     Shimada2016,
     /// No reductions on loss from a round-trip time of 64 ms on (Miki 2010).
     Steady,
@@ -77,12 +77,12 @@ impl FromStr for PolicyName {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Objective {
-    /// The highest total: queues that cost nothing stay.
+    /// The highest total throughput, with queues of up to 100 ms.
     Throughput,
-    /// Even shares and short queues, for at most a few percent of the total.
+    /// Equal shares and short queues, for at most a few percent of the total.
     #[default]
     Balanced,
-    /// The shortest queues that still carry most of it.
+    /// The shortest queues that still carry most of the total.
     Latency,
 }
 
@@ -143,7 +143,8 @@ impl Policy {
         self.config
     }
 
-    /// Applies another choice; the state of the flows stays.
+    /// Applies another choice. The measurements of the flows are kept, the state of bounds and
+    /// trust is not.
     pub fn configure(&mut self, config: PolicyConfig) {
         self.config = config;
         self.share = FairShare::default();

@@ -1,16 +1,17 @@
 //! Whether the path has room beyond a flow's upper bound.
 //!
-//! A window at its bound without a queue is a bound without a reason, unless the minimum RTT that
-//! this is judged by contains a queue itself: a latecomer has never seen the path without one. So
-//! the terminal first halves its own window, and compares. On a full path of capacity `C` with the
-//! windows `W` of all its senders, the round-trip time is `W / C` (Little's law). A terminal with
-//! an `n`-th of them that halves its window shortens it by `1 / 2n`, or by the whole queue if that
-//! is less. On a path that has room nothing falls.
+//! A window at its bound without a queue leaves capacity unused, unless the minimum RTT contains a
+//! queue itself: a flow that began late has never measured the path without one. Therefore the
+//! terminal first halves its own window, and compares the round-trip times. On a full path of
+//! capacity `C` with the windows `W` of all its senders, the round-trip time is `W / C` (Little's
+//! law). If a terminal with an `n`-th of `W` halves its window, the round-trip time falls by the
+//! fraction `1 / 2n`, or by the whole queue if that is less. On a path that has room it does not
+//! fall.
 //!
-//! `n` counts the senders that proved their liveness: those that others invent make nothing fall.
-//! A terminal that carries several shares is that much more of the path. The decision is midway
+//! `n` counts only the senders that proved their liveness: invented senders have no part of the
+//! path. A terminal that carries several shares counts as several senders. The threshold is midway
 //! between both cases: there is room if the round-trip time varies by less than that, before the
-//! step and after it. Where it varies more, nothing is known, and the bound stays.
+//! step and after it. Where it varies more, the test has no result, and the bound stays.
 
 use crate::Moment;
 use crate::capacity::{AGAIN, AGAIN_AT_LATEST, GROWS, STEP, drains, settles};
@@ -30,7 +31,7 @@ pub(super) struct BoundedFlow {
     pub(super) stretch: f64,
     /// The least window that can be tested, segments.
     pub(super) min_window: f64,
-    /// The part of all senders' shares that its share is.
+    /// Its share as a fraction of all senders' shares.
     pub(super) part: f64,
     /// The queue that windows within their shares leave, as announced, seconds.
     pub(super) queue_s: f64,
@@ -53,18 +54,18 @@ impl BoundedFlow {
     }
 }
 
-/// What the bound may do.
+/// How the bound changes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Answer {
-    /// It gives back what it has beyond the share.
+    /// It shrinks towards the share.
     Shrink,
     /// It stays, while round-trip times are observed.
     Stay,
-    /// It is this, segments: the test.
+    /// It is half of the window, segments: the test.
     Halve(f64),
     /// It grows.
     Grow,
-    /// The path is full: it is the share.
+    /// The path is full: the bound is the share.
     Share,
 }
 
@@ -122,7 +123,7 @@ impl Room {
                 self.find(now, false, 1.0);
                 return Answer::Shrink;
             };
-            // Before that, round-trip times show the change itself.
+            // Until the queue has drained, round-trip times change because of the step itself.
             if now.since(since) < drains(Duration::from_micros(flow.srtt_us.into())) {
                 return Answer::Halve(window);
             }
@@ -145,7 +146,7 @@ impl Room {
                 (false, _) => Answer::Shrink,
             };
         }
-        // A test would only show the queue that is known.
+        // With a measured queue, a test would show nothing new.
         let window = STEP * f64::from(flow.cwnd);
         if !flow.at_bound || window < flow.min_window || flow.queue_us() >= flow.midway_us() {
             self.test = Test::No;
@@ -161,7 +162,7 @@ impl Room {
             return Answer::Stay;
         }
         if seen.varies_us() >= flow.midway_us() {
-            // The step would show nothing.
+            // The variation would hide the result of a step.
             self.test = Test::No;
             self.find(now, false, flow.stretch);
             return Answer::Share;
@@ -170,7 +171,7 @@ impl Room {
         Answer::Halve(window)
     }
 
-    /// A result holds for twice as long if it is the same again.
+    /// Stores a result. The same result again is valid for twice as long.
     fn find(&mut self, now: Moment, has_room: bool, stretch: f64) {
         let before = self.found.filter(|_| (self.up_to > 1.0) == has_room);
         let holds = before.map_or(AGAIN, |(_, holds)| (2 * holds).min(AGAIN_AT_LATEST));

@@ -4,9 +4,9 @@
 //! whether it still carries more than the announced one. If so, the leader is refuted, and the
 //! terminal does not follow it for a while. Each further refutation doubles that time.
 //!
-//! Obeying a leader leaves at least a [`STEP`] of the rate due by own evidence, of the current
-//! rate, and in one decision of the window: an honest leader's step takes no more. This is a
-//! guarantee to each terminal, not a tuned value.
+//! A terminal that obeys a leader keeps at least half ([`STEP`]) of the rate due by its own
+//! evidence and of its current rate, and a decision at most halves its window: an honest leader's
+//! step takes no more. This is a guarantee to each terminal, not a tuned value.
 
 use crate::Moment;
 use crate::capacity::{AGAIN, AGAIN_AT_LATEST, STEP, settles};
@@ -136,8 +136,8 @@ struct Asked {
 }
 
 impl Asked {
-    /// Whether nobody answered. A leader that claims the same again gets no more time for it, or it
-    /// would never be refuted as long as it claims and withdraws in turn.
+    /// Whether nobody answered. A leader that repeats its claim gets no more time. Otherwise a
+    /// leader that alternately makes and withdraws it would never be refuted.
     fn is_in_vain(&self, now: Moment) -> bool {
         let since = now.since(self.at);
         self.most <= self.before && (GATHERS..memory()).contains(&since)
@@ -264,7 +264,8 @@ impl Trust {
             for grain in &mut self.grains {
                 grain.evidence_bps = grain.evidence_bps.min(of_all_bps);
             }
-            // If the due rate is also reached, it stays evidence while the leader continues.
+            // If plain CUBIC also reaches the due rate, that rate stays evidence while the leader
+            // continues.
             let alone_bps = over.alone_bps.min(of_all_bps).min(claim.alone_bps);
             self.note(now, claim.rate_bps, alone_bps, claim.alone_bps);
         }
@@ -320,7 +321,7 @@ impl Trust {
         self.grains.iter().map(|grain| grain.rate_bps).fold(0.0, f64::max)
     }
 
-    /// Keeps the best of each interval as long as rates are measured over.
+    /// Keeps the maxima of each interval of [`MAX_SPAN`].
     fn note(&mut self, now: Moment, rate_bps: f64, evidence_bps: f64, alone_bps: f64) {
         let same = |grain: &&mut Interval| now.since(grain.since) < MAX_SPAN && grain.alone_bps == alone_bps;
         match self.grains.back_mut().filter(same) {

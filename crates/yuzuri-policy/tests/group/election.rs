@@ -1,4 +1,4 @@
-//! A leader is found soon, and so is its successor.
+//! How soon members agree on a leader, and on its successor.
 
 use crate::net::{Net, at, ms};
 use std::time::Duration;
@@ -116,7 +116,7 @@ fn a_lone_sender_leads_as_soon_as_nobody_answers() {
         assert!(led.is_some(), "seed {seed}");
         assert!(
             idle.iter().all(|place| net.member(*place).leader().is_none()),
-            "who does not send does not lead"
+            "terminals that do not send have no leader"
         );
     }
 }
@@ -209,7 +209,7 @@ fn healed_partitions_have_one_leader_within_a_few_summaries() {
             net.leaders(0) != 1 || net.agreed(0).is_none() || !(0..10).all(|place| net.is_counted(place))
         });
         assert!(healed.is_some(), "seed {seed}: {:?}, {} leaders", net.agreed(0), net.leaders(0));
-        assert_eq!(net.agreed(0), Some(one.min(other)), "seed {seed}: the lower leads on");
+        assert_eq!(net.agreed(0), Some(one.min(other)), "seed {seed}: the lower ID still leads");
         times.push(healed.unwrap().since(at(10_000)));
     }
     times.sort();
@@ -225,7 +225,7 @@ fn a_better_rank_takes_over_once_and_a_lower_id_never() {
     let low = net.add(1);
     net.begin(low, 3);
     net.run_until(at(30_000));
-    assert_eq!(net.agreed(0), Some(before), "who leads stays");
+    assert_eq!(net.agreed(0), Some(before), "the leader stays");
     let mut config = net.config(1000);
     config.rank = 3;
     let mains = net.add_with(config);

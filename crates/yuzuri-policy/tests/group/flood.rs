@@ -85,7 +85,7 @@ fn a_proved_members_rate_limit_applies_at_any_address_and_to_no_other_member() {
     assert_eq!(
         leader.counts().accepted(Kind::Report),
         201,
-        "an address stands for one sender: another one's"
+        "one report per address: that of the other sender is refused"
     );
     // A second later it is heard again.
     leader.receive(at(1800), somebody(), &said_by(9, 1, 1002, echo));

@@ -32,7 +32,7 @@ fn group_of(n: u64, seed: u64) -> Net {
     net
 }
 
-/// The member must hold none of this from a recording: a leader, valid reports.
+/// A recording must not give the member a leader or valid reports.
 fn believes_nobody(member: &Member, now: Moment) {
     assert!(member.reports(now).all(|(node, _)| node == member.node()));
     assert!(member.leader().is_none_or(|leader| leader == member.node()));
@@ -60,7 +60,7 @@ fn a_recorded_session_convinces_no_newcomer() {
         }
         assert_eq!(alone.senders(place), Some(1), "it leads itself and counts itself");
         let counts = alone.member(place).counts();
-        assert_eq!(counts.accepted_total(), counts.accepted(Kind::Hello), "what asks for no belief");
+        assert_eq!(counts.accepted_total(), counts.accepted(Kind::Hello), "only hellos, which need no proof");
         assert_eq!(counts.received, counts.accepted_total() + counts.refused_total());
         assert_eq!(counts.led, 1);
         // Whatever the recording, at most one challenge is sent per quarter of a second and member

@@ -63,7 +63,7 @@ fn idle_members_stay_registered_at_little_cost() {
     let last: SocketAddr = "198.51.100.1:9".parse().unwrap();
     let (_, rendezvous) = net.rendezvous.as_mut().unwrap();
     rendezvous.receive(net.now, last, b"", &mut Vec::new());
-    assert_eq!(rendezvous.registered(), (0, 0), "who is silent is forgotten");
+    assert_eq!(rendezvous.registered(), (0, 0), "silent members are removed");
 }
 
 fn hello(node: u64, rendezvous: Option<SocketAddr>) -> (Member, Vec<u8>) {

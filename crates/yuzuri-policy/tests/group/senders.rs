@@ -108,7 +108,7 @@ fn a_thousand_members_of_one_address_count_as_one() {
         net.run_for(ms(500));
     }
     let seen = senders(&net, victim);
-    assert_eq!(seen, SendersSeen { proved: 2, unproved: 1 }, "what is claimed and not proved is one at most");
+    assert_eq!(seen, SendersSeen { proved: 2, unproved: 1 }, "unproved members of one address count as one");
     // With the key they can prove their liveness, and count as one.
     let now = net.now;
     net.terminals[victim].member.challenge_senders(now);

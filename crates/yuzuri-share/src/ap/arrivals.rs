@@ -1,14 +1,14 @@
 //! Estimates how much traffic without a window has arrived at its destination. The gate cannot see
 //! that directly. But queues are first in, first out, and segments of TCP connections pass the same
-//! ones. For each segment that it times, the gate records how much traffic had passed before it,
-//! and evaluates the record when the ACK arrives. No I/O and no clock.
+//! ones. For each segment that it times, the gate records how much of this traffic had passed
+//! before it: a mark. The mark returns with the segment's ACK. No I/O and no clock.
 
 use std::collections::{HashMap, VecDeque};
 use yuzuri_gate::{FlowKey, FlowSeen as Gated, OtherTraffic};
 
 /// How long the amounts that passed are kept, nanoseconds: longer than any queue.
 pub(super) const HISTORY_NS: u64 = 20_000_000_000;
-/// The least time between the return of two marks for a rate, nanoseconds.
+/// The minimum time between the return of two marks from which a rate is computed, nanoseconds.
 const APART_NS: u64 = 500_000_000;
 /// How long a mark is current.
 const CURRENT_NS: u64 = 1_000_000_000;

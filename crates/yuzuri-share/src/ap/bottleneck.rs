@@ -58,10 +58,10 @@ impl Sharers {
 
 /// Weight of a tick in the mean of a radio's queues: about 4 s, the memory of the policy.
 const NEW: f64 = 0.125;
-/// The location of a shorter queue is unknown, seconds: it is below the granularity of ACKs.
+/// A queue shorter than this, seconds, is not located: it is below the granularity of ACKs.
 const SHORT_S: f64 = 0.005;
 
-/// The location of the queue that a radio's stations have.
+/// Where the queue of a radio's stations is: on the air or on the wire.
 #[derive(Debug, Clone, Copy, Default)]
 struct QueueLocation {
     air_s: f64,

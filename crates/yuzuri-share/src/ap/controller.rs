@@ -393,7 +393,7 @@ impl Controller {
         sharers.summary = group.summary;
     }
 
-    /// The connection with the highest rate, for traffic without a round-trip time of its own.
+    /// The connection with the largest window, for traffic without a round-trip time of its own.
     fn usual_flow(&self, at: Bottleneck) -> Option<FlowSeen> {
         let here = self.stations.values().filter(|station| station.bottleneck == at);
         let all = here.flat_map(|station| &station.rows).map(|row| row.seen);

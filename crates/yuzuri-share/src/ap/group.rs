@@ -43,6 +43,8 @@ struct GroupDevice {
     members: Vec<(Member, Keys)>,
     /// The channel of the stations in each group.
     channels: BTreeMap<GroupId, Channel>,
+    /// Why a message of the last ones could not be sent here.
+    send_error: Option<String>,
 }
 
 /// All groups of an access point.
@@ -60,7 +62,6 @@ pub(super) struct Groups {
     out: Vec<Outgoing>,
     leads: bool,
     problems: Vec<String>,
-    send_error: Option<String>,
 }
 
 impl Groups {
@@ -93,7 +94,6 @@ impl Groups {
             out: Vec::new(),
             leads: true,
             problems: Vec::new(),
-            send_error: None,
         };
         groups.refresh(now);
         groups.problems.extend(problems);
@@ -148,17 +148,23 @@ impl Groups {
     }
 
     fn send(&mut self, now: Moment) {
-        for GroupDevice { interface, sockets, members, .. } in &mut self.places {
+        for GroupDevice { interface, sockets, members, send_error, .. } in &mut self.places {
+            let mut results = Vec::new();
             for (member, _) in members {
                 self.out.clear();
                 member.poll(now, &mut self.out);
-                for outgoing in self.out.drain(..) {
-                    let by_v6 = interface.has_link_local_v6();
-                    let sent = sockets.send(&outgoing, by_v6, || any_by_ipv4(member, now));
-                    self.send_error = sent
-                        .err()
-                        .map(|error| format!("sending to the group on {}: {error}", interface.name));
-                }
+                let by_v6 = interface.has_link_local_v6();
+                results.extend(
+                    self.out
+                        .drain(..)
+                        .map(|outgoing| sockets.send(&outgoing, by_v6, || any_by_ipv4(member, now))),
+                );
+            }
+            if !results.is_empty() {
+                *send_error = results
+                    .into_iter()
+                    .find_map(Result::err)
+                    .map(|error| format!("sending to the group on {}: {error}", interface.name));
             }
         }
     }
@@ -243,6 +249,7 @@ impl Groups {
                     sockets,
                     members: Vec::new(),
                     channels: BTreeMap::new(),
+                    send_error: None,
                 }),
             };
             match place.and_then(|place| self.join(now, place)) {
@@ -299,7 +306,8 @@ impl Groups {
                 address.ip()
             ))
         });
-        self.problems.iter().cloned().chain(self.send_error.clone()).chain(others)
+        let unsent = self.places.iter().filter_map(|place| place.send_error.clone());
+        self.problems.iter().cloned().chain(unsent).chain(others)
     }
 
     pub(super) fn status(&self, now: Moment) -> Vec<ApGroupStatus> {

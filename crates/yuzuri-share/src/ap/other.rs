@@ -21,16 +21,16 @@ const CUT: f64 = 0.7;
 const TICKS: u32 = 20;
 /// Such a sender is left alone for this long, nanoseconds: dropping its packets gains nothing.
 const LEFT_ALONE_NS: u64 = 300_000_000_000;
-/// The rate of a sender that responds to losses rises and falls: if it is limited to its share at
-/// each moment, its mean is lower. So it may catch up on the unused share of the last seconds,
-/// within about a second, and never beyond the rate that a sender which falls to 0.7 (RFC 9438,
-/// 4.6) has to reach.
+/// A sender that responds to losses varies its rate: if it is limited to its share at each moment,
+/// its mean rate is lower. So it may catch up on the unused share of the last seconds, within about
+/// a second. Its limit is at most the rate that a loss reduces to the share (by a factor of 0.7,
+/// RFC 9438, 4.6).
 const LEFT_S: f64 = 2.0;
 const CATCH_UP_S: f64 = 1.0;
 const PEAK: f64 = 1.0 / CUT;
-/// A window carries less as the queue grows, a rate does not. So the rate is reduced to drain
-/// within this time, in seconds, what is in the queue beyond the delay that windows may cause. The
-/// rate does not fall below this fraction, to which a window is cut at once.
+/// A window carries less as the queue grows, a rate does not. So the rate is reduced until the
+/// queue in excess of the delay that windows may cause has drained, within this time, seconds. It
+/// is reduced at most to this fraction, as a window is at a loss (RFC 5681).
 const DRAINS_S: f64 = 1.0;
 const CUT_TO: f64 = 0.5;
 /// Payload of a segment, and its packet, bytes.
@@ -51,7 +51,8 @@ pub(crate) struct UnwindowedSender {
     delivered: f64,
     held_back_ns: Option<u64>,
     vain: u32,
-    /// The maximum rate that arrived in a tick since packets are dropped at this rate, bit/s.
+    /// The maximum rate of a tick, bit/s, since more than `DOES_NOT_ANSWER` of its packets are
+    /// dropped.
     max_bps: f64,
     left_alone_until_ns: u64,
     observed_for_s: f64,

@@ -41,7 +41,7 @@ pub struct ApStatus {
     /// Capacity and shares, as announced by a leader; absent before the first tick.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<SummaryStatus>,
-    /// The same for each bottleneck, if stations on different radios have different ones.
+    /// Capacity and shares of each bottleneck, if stations on different radios have different ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bottlenecks: Vec<BottleneckStatus>,
     /// The stations' figures without bounds (`dry_run`, or bounds that do not help); absent: there
@@ -187,7 +187,8 @@ pub struct UploadStatus {
     /// measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire_us: Option<u64>,
-    /// The same between the gate and the station.
+    /// Round-trip time between the gate and the station since its beginning, µs; absent: not
+    /// measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub air_us: Option<u64>,
     /// Its bound on bytes in flight; absent: not bounded.

@@ -182,8 +182,8 @@ impl ConnectionHistory {
     /// Whether the station has nothing in flight for much of the time.
     fn is_silent(&self, now_ns: u64, seen: &Gated) -> bool {
         let observed_ns = now_ns.saturating_sub(self.observed_ns);
-        // The time between an ACK of everything and the next data includes the way to the station
-        // and back in any case.
+        // The time between an ACK of all data and the next data always includes the way to the
+        // station and back.
         let air_ns = self.air_us * 1000;
         let quiets = u64::from(seen.quiets.wrapping_sub(self.last.quiets));
         let ended_ns = seen.quiet_ns.saturating_sub(self.last.quiet_ns).saturating_sub(quiets * air_ns);

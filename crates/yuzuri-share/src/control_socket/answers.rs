@@ -50,7 +50,7 @@ impl SerializedStatus {
 
 /// Answers requests.
 pub(super) struct Responder {
-    /// A daemon whose status is a text, and which takes no orders.
+    /// A daemon whose status is a text, and which takes no commands.
     text: Option<TextCell>,
     status_cell: StatusCell,
     orders: Sender<LoopCommand>,

@@ -9,7 +9,7 @@ use crate::event::LoopCommand;
 use crate::{ShareError, Status, StatusCell, TextCell, folder};
 use answers::Responder;
 use serde::{Deserialize, Serialize};
-use serve::{Counter, serve};
+use serve::{ClientListener, serve};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{ErrorKind, PipeWriter, Read};
 use std::net::{SocketAddr, TcpListener};
@@ -33,7 +33,7 @@ pub struct ControlSocketOptions {
 }
 
 /// A request: a JSON document. The client ends it by shutting down its side of the connection. An
-/// empty request asks for the status.
+/// empty request is one for the status.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Question {
@@ -56,7 +56,7 @@ pub enum Question {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Answer {
-    /// The order was accepted.
+    /// The command was accepted.
     Done {
         /// The change that takes effect within 500 ms.
         done: String,
@@ -81,8 +81,8 @@ pub struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// Opens the control socket. Call it while holding the lock of [`DaemonFiles`](crate::Places):
-    /// a socket file left by a former instance is removed.
+    /// Opens the control socket. Call it while holding the lock of
+    /// [`DaemonFiles`](crate::DaemonFiles): a socket file left by a former instance is removed.
     ///
     /// # Errors
     /// If the socket cannot be created or an address cannot be bound.
@@ -94,7 +94,8 @@ impl ControlSocket {
         ControlSocket::begin(options, Responder::new(status_cell, orders))
     }
 
-    /// The same for a daemon that only reports its status, such as an access point's.
+    /// Opens the control socket of a daemon that only reports its status, such as an access
+    /// point's.
     ///
     /// # Errors
     /// As [`ControlSocket::open`].
@@ -114,19 +115,19 @@ impl ControlSocket {
         let unix = UnixListener::bind(path).map_err(failed)?;
         folder::set_group_mode(path).map_err(failed)?;
         unix.set_nonblocking(true).map_err(failed)?;
-        let mut counters = vec![Counter::status(unix)];
+        let mut listeners = vec![ClientListener::status(unix)];
         let mut metrics = None;
         if let Some(address) = options.metrics {
             let failed = |e| ShareError::system(format!("serving metrics at {address}"), e);
             let listener = TcpListener::bind(address).map_err(failed)?;
             listener.set_nonblocking(true).map_err(failed)?;
             metrics = listener.local_addr().ok();
-            counters.push(Counter::metrics(listener));
+            listeners.push(ClientListener::metrics(listener));
         }
         let starting = |e| ShareError::system("starting the thread that answers requests", e);
         let (stopped, stop) = std::io::pipe().map_err(starting)?;
         let thread = std::thread::Builder::new().name("control_socket".into()).stack_size(256 * 1024);
-        let thread = thread.spawn(move || serve(counters, responder, &stopped)).map_err(starting)?;
+        let thread = thread.spawn(move || serve(listeners, responder, &stopped)).map_err(starting)?;
         Ok(ControlSocket { stop: Some(stop), thread: Some(thread), socket: path.clone(), metrics })
     }
 

@@ -22,26 +22,26 @@ const PAUSE: Duration = Duration::from_millis(250);
 const POLL_EVERY: Duration = Duration::from_millis(50);
 
 /// A listener and its clients, oldest first. A listener never replaces another listener's clients.
-pub(super) struct Counter {
-    listener: Socket,
+pub(super) struct ClientListener {
+    socket: Socket,
     protocol: Protocol,
     clients: VecDeque<Client>,
     paused_until: Option<Instant>,
 }
 
-impl Counter {
-    /// A listener for the status and orders, in non-blocking mode.
-    pub(super) fn status(listener: UnixListener) -> Counter {
-        Counter::new(listener.into(), Protocol::Json)
+impl ClientListener {
+    /// A listener for the status and commands, in non-blocking mode.
+    pub(super) fn status(listener: UnixListener) -> ClientListener {
+        ClientListener::new(listener.into(), Protocol::Json)
     }
 
     /// A listener for metrics, in non-blocking mode.
-    pub(super) fn metrics(listener: TcpListener) -> Counter {
-        Counter::new(listener.into(), Protocol::Http)
+    pub(super) fn metrics(listener: TcpListener) -> ClientListener {
+        ClientListener::new(listener.into(), Protocol::Http)
     }
 
-    fn new(listener: Socket, protocol: Protocol) -> Counter {
-        Counter { listener, protocol, clients: VecDeque::new(), paused_until: None }
+    fn new(socket: Socket, protocol: Protocol) -> ClientListener {
+        ClientListener { socket, protocol, clients: VecDeque::new(), paused_until: None }
     }
 
     fn awaits_all(&self) -> bool {
@@ -50,7 +50,7 @@ impl Counter {
 
     fn accept(&mut self, now: Instant, responder: &mut Responder) {
         for _ in 0..MAX_ACCEPTS_IN_A_ROW {
-            let socket = match self.listener.accept() {
+            let socket = match self.socket.accept() {
                 Ok((socket, _)) => socket,
                 Err(e) => match e.raw_os_error() {
                     Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => {
@@ -84,14 +84,14 @@ impl Counter {
 }
 
 /// Serves until the other end of the pipe is closed.
-pub(super) fn serve(mut counters: Vec<Counter>, mut responder: Responder, stop: &PipeReader) {
+pub(super) fn serve(mut listeners: Vec<ClientListener>, mut responder: Responder, stop: &PipeReader) {
     let mut awaited = false;
-    while !wait(&mut counters, &mut responder, stop) {
+    while !wait(&mut listeners, &mut responder, stop) {
         let now = Instant::now();
-        for counter in &mut counters {
-            counter.clients.retain(|client| !client.is_over() && now < client.deadline);
+        for listener in &mut listeners {
+            listener.clients.retain(|client| !client.is_over() && now < client.deadline);
         }
-        let awaits = counters.iter().any(Counter::awaits_all);
+        let awaits = listeners.iter().any(ClientListener::awaits_all);
         if awaited && !awaits {
             responder.forget_all();
         }
@@ -100,20 +100,20 @@ pub(super) fn serve(mut counters: Vec<Counter>, mut responder: Responder, stop: 
 }
 
 /// Waits for the next event and processes it. Returns whether to stop.
-fn wait(counters: &mut [Counter], responder: &mut Responder, stop: &PipeReader) -> bool {
+fn wait(listeners: &mut [ClientListener], responder: &mut Responder, stop: &PipeReader) -> bool {
     let now = Instant::now();
     let mut fds = vec![PollFd::new(stop.as_fd(), PollFlags::empty())];
     let mut next: Option<Instant> = None;
-    for counter in counters.iter_mut() {
-        counter.paused_until = counter.paused_until.filter(|until| *until > now);
-        let deadlines = counter.clients.iter().map(|client| client.deadline).min();
-        let poll_at = counter.awaits_all().then(|| now + POLL_EVERY);
-        next = next.into_iter().chain(deadlines).chain(counter.paused_until).chain(poll_at).min();
+    for listener in listeners.iter_mut() {
+        listener.paused_until = listener.paused_until.filter(|until| *until > now);
+        let deadlines = listener.clients.iter().map(|client| client.deadline).min();
+        let poll_at = listener.awaits_all().then(|| now + POLL_EVERY);
+        next = next.into_iter().chain(deadlines).chain(listener.paused_until).chain(poll_at).min();
     }
-    for counter in counters.iter() {
-        let accepts = if counter.paused_until.is_none() { PollFlags::POLLIN } else { PollFlags::empty() };
-        fds.push(PollFd::new(counter.listener.as_fd(), accepts));
-        fds.extend(counter.clients.iter().map(|c| PollFd::new(c.socket.as_fd(), c.waits_for())));
+    for listener in listeners.iter() {
+        let accepts = if listener.paused_until.is_none() { PollFlags::POLLIN } else { PollFlags::empty() };
+        fds.push(PollFd::new(listener.socket.as_fd(), accepts));
+        fds.extend(listener.clients.iter().map(|c| PollFd::new(c.socket.as_fd(), c.waits_for())));
     }
     // Round up, so that the deadline has passed when it is checked.
     let timeout = next.map_or(PollTimeout::NONE, |next| {
@@ -130,15 +130,15 @@ fn wait(counters: &mut [Counter], responder: &mut Responder, stop: &PipeReader) 
         return true;
     }
     let now = Instant::now();
-    for counter in counters {
+    for listener in listeners {
         let waiting = ready.next() == Some(true);
-        for (client, ready) in counter.clients.iter_mut().zip(ready.by_ref()) {
+        for (client, ready) in listener.clients.iter_mut().zip(ready.by_ref()) {
             if ready || client.awaits_all() {
                 client.advance(responder);
             }
         }
         if waiting {
-            counter.accept(now, responder);
+            listener.accept(now, responder);
         }
     }
     false

@@ -170,6 +170,14 @@ impl Stream {
         let at = self.short.partition_point(|(n, _)| *n < number);
         self.short.get(at).filter(|(n, _)| *n == number).map_or(MSS_BYTES, |(_, bytes)| *bytes)
     }
+
+    /// Payload from segment `number` to the last one written, bytes.
+    fn bytes_from(&self, number: u32) -> u64 {
+        let segments = u64::from(self.end.saturating_sub(number));
+        let at = self.short.partition_point(|(n, _)| *n < number);
+        let missing = self.short.iter().skip(at).map(|(_, bytes)| u64::from(MSS_BYTES - bytes)).sum::<u64>();
+        segments * u64::from(MSS_BYTES) - missing
+    }
 }
 
 /// The sending half of a connection.
@@ -357,6 +365,26 @@ impl Sender {
     /// Segments outstanding (`packets_out`).
     pub fn outstanding(&self) -> u32 {
         self.scoreboard.packets_out()
+    }
+
+    /// Bytes that the application has written and TCP has not sent (`write_seq - snd_nxt`).
+    ///
+    /// An endless writer fills [`SenderConfig::window_bytes`]. Once that much is unacknowledged,
+    /// the number is unknown: a full send buffer has no unsent data, a full receive window has.
+    pub fn unsent_bytes(&self) -> Option<u64> {
+        if !self.stream.endless {
+            return Some(self.stream.bytes_from(self.scoreboard.snd_nxt()));
+        }
+        let mss = u64::from(MSS_BYTES);
+        let room =
+            (self.config.window_bytes / mss).max(1).saturating_sub(self.scoreboard.packets_out().into());
+        (room > 0).then_some(room * mss)
+    }
+
+    /// Whether the congestion window is at the upper bound, or above one that was lowered; `None`
+    /// without an upper bound.
+    pub fn is_at_upper_bound(&self) -> Option<bool> {
+        Some(self.window.cwnd >= self.bounds.effective_upper(self.cca.controls_all())?)
     }
 
     /// Segments marked lost (`lost_out`).

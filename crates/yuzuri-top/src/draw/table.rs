@@ -82,9 +82,6 @@ const STEPS: [(Column, u16); 25] = [
 const LONG_STEPS: [(Column, u16); 4] =
     [(Column::Remote, 33), (Column::Local, 33), (Column::Remote, 47), (Column::Local, 47)];
 
-/// Maximum number of rows of the graph of the sum.
-const GRAPH_MAX: u16 = 14;
-
 /// Space for the row marker before the first column.
 const MARGIN: u16 = 2;
 
@@ -230,9 +227,8 @@ pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App) {
     let mut rows = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
     let free = rows.height.saturating_sub((app.shown.len() as u16).saturating_add(1));
     if free >= totals::GRAPH_ROWS && app.shown.len() > 1 {
-        let height = free.min(GRAPH_MAX);
-        rows.height -= height;
-        totals::graph(Rect { y: rows.bottom(), height, ..area }, buffer, app);
+        rows.height -= free;
+        totals::graph(Rect { y: rows.bottom(), height: free, ..area }, buffer, app);
     }
     app.scroll_to_marked(rows.height.into());
     let marked = app.marked();

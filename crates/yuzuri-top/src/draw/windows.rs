@@ -11,14 +11,16 @@ use crate::series::{Range, Series};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
+use yuzuri_view::Bucket;
 
 /// Labels right of the plot, at most five cells, from the top row.
 const LABELS: [&str; 3] = ["⠤ wnd", "▄ uns", "bytes"];
 
 pub(super) fn draw(lane: Rect, area: Rect, buffer: &mut Buffer, app: &App, series: &Series) {
     let theme = app.theme;
-    let values = || series.bucket.iter().flatten();
-    let most = values().map(|bucket| bucket.snd_wnd.max(bucket.notsent_bytes)).max().unwrap_or(0);
+    let unsent_bytes = |bucket: &Bucket| Some(bucket.notsent_bytes).filter(|bytes| *bytes != u32::MAX);
+    let most = series.bucket.iter().flatten().map(|b| b.snd_wnd.max(unsent_bytes(b).unwrap_or(0))).max();
+    let most = most.unwrap_or(0);
     let top = plot::round_up(f64::from(most.max(1)));
     // Two dots for each column.
     let windows: Vec<Option<Range>> = series
@@ -29,7 +31,7 @@ pub(super) fn draw(lane: Rect, area: Rect, buffer: &mut Buffer, app: &App, serie
     let unsent: Vec<Option<f64>> = series
         .bucket
         .iter()
-        .map(|bucket| bucket.map(|bucket| f64::from(bucket.notsent_bytes) / top))
+        .map(|bucket| bucket.as_ref().and_then(unsent_bytes).map(|bytes| f64::from(bytes) / top))
         .collect();
     let mut plot = Plot::new(lane.width.into(), lane.height.into());
     plot.thick_line(&unsent);

@@ -302,6 +302,10 @@ fn the_sum_of_all_flows_is_drawn_where_there_is_room() {
     let screen = bench.text();
     assert!(screen.contains(&format!("sum of all flows {}", yuzuri_view::text::rate(sum))), "{screen}");
     assert!(screen.contains('▄') || screen.contains('▀'), "{screen}");
+    // All rows below the list and an empty one are the graph's.
+    let rows: Vec<&str> = screen.lines().collect();
+    let list = rows.iter().position(|row| row.contains("remote address")).unwrap();
+    assert!(rows[list + bench.app.shown.len() + 2].contains("sum of all flows"), "{screen}");
     bench.size = (80, 15);
     assert!(!bench.text().contains("sum of all"), "no room");
 }

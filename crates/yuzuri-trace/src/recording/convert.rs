@@ -5,9 +5,10 @@ use super::gather::Texts;
 use super::parquet::Parquet;
 use super::rows::{BATCH_ROWS, Rows};
 use super::text::{Csv, JsonLines};
+use super::typed::Values;
 use super::{ConvertError, ReadError, Reader, Tail};
 use crate::{Account, Flow, FlowId, Item, Kind, Session};
-use arrow_array::RecordBatch;
+use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, Field, Metadata, Schema, SchemaRef};
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -151,7 +152,7 @@ struct Table<'a> {
     rows: Rows,
     beside: Option<ExtraColumn<'a>>,
     added: Texts,
-    /// Of all columns.
+    /// The schema with all columns.
     schema: SchemaRef,
 }
 
@@ -228,4 +229,23 @@ impl<W: Write + Send> Sink<W> {
             Sink::Parquet(writer) => writer.finish(),
         }
     }
+}
+
+/// A column: as an array that knows its nulls, and as values of its type.
+type Column<'a> = (&'a dyn Array, Values<'a>);
+
+/// The columns of a batch.
+///
+/// # Errors
+/// If a column has a type that recordings do not have.
+pub(super) fn columns(batch: &RecordBatch) -> Result<Vec<Column<'_>>, ConvertError> {
+    let fields = batch.schema_ref().fields().iter();
+    let typed = fields.zip(batch.columns()).map(|(field, array)| match Values::of(array) {
+        Some(values) => Ok((array.as_ref(), values)),
+        None => {
+            let (name, of) = (field.name(), field.data_type());
+            Err(ConvertError::write(format!("column '{name}' has the unknown type {of}")))
+        }
+    });
+    typed.collect()
 }

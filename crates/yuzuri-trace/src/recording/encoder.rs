@@ -1,6 +1,6 @@
 //! Turns batches into the bytes of Arrow messages.
 //!
-//! Arrow's own writer gives every buffer to zstd, which takes most of the time of small batches;
+//! Arrow's own writer passes every buffer to zstd, which takes most of the time of small batches;
 //! see [`super::pack`].
 
 use super::checksum;
@@ -32,7 +32,7 @@ struct Body {
     nodes: Vec<FieldNode>,
     buffers: Vec<Buffer>,
     bytes: Vec<u8>,
-    /// The last bitmap of nulls, and where it lies in `bytes`.
+    /// The last bitmap of nulls, and its range in `bytes`.
     nulls: Option<(ArrowBuffer, Range<usize>)>,
 }
 
@@ -86,7 +86,7 @@ impl Body {
 
     fn add(&mut self, column: &dyn Array) -> Result<(), ArrowError> {
         self.nodes.push(FieldNode::new(column.len() as i64, column.null_count() as i64));
-        // Without nulls, an empty bitmap says so.
+        // An empty bitmap means that there are no nulls.
         match column.nulls().filter(|nulls| nulls.null_count() > 0) {
             Some(nulls) => self.nulls(nulls.inner().sliced())?,
             None => self.buffer(&[], 1)?,

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// The file exists and overwriting was not requested.
-    #[error("{} exists already: choose another name, remove it, or ask to overwrite it", path.display())]
+    #[error("{} exists already: choose another name, remove it, or allow overwriting it", path.display())]
     Exists {
         /// The file.
         path: PathBuf,

@@ -2,9 +2,8 @@
 //!
 //! A recording is an Arrow IPC stream with one schema (`.arrows`), compressed with zstd. pandas,
 //! Polars, DuckDB and all other readers of Arrow open it without this code. Each row is a flow's
-//! record, a flow's
-//! identity, an account or a setting, distinguished by the column `kind`; see [`COLUMNS`] and
-//! `docs/recording-format.md`.
+//! record, a flow's identity, an account or a setting, distinguished by the column `kind`; see
+//! [`COLUMNS`] and `docs/recording-format.md`.
 //!
 //! - [`Writer`] keeps the file valid at every moment, and marks its end.
 //! - [`PipeWriter`] writes the same stream into a pipe.

@@ -21,8 +21,8 @@ impl Packer {
         Ok(Packer { zstd: Compressor::new(ZSTD_LEVEL).map_err(failed)? })
     }
 
-    /// Appends the buffer as Arrow wants it: its length and a zstd frame, or -1 and its bytes where
-    /// a frame is not shorter. `value_bytes` is the size of its values; of texts, that of the
+    /// Appends the buffer in the format of Arrow: its length and a zstd frame, or -1 and its bytes
+    /// if a frame is not shorter. `value_bytes` is the size of its values; of texts, that of the
     /// first.
     pub(super) fn pack(
         &mut self,
@@ -54,7 +54,7 @@ fn failed(source: std::io::Error) -> ArrowError {
     ArrowError::ExternalError(Box::new(source))
 }
 
-/// The longest value whose run gets a frame without zstd's help: as many literals as have a header
+/// The longest value for whose run a frame is made without zstd: as many literals as have a header
 /// of one byte.
 const MAX_VALUE_BYTES: usize = 31;
 /// The largest block of a frame.
@@ -72,11 +72,11 @@ const LAST_COMPRESSED_BLOCK: usize = 1 | 2 << 1;
 const ONE_SYMBOL_EACH: u8 = 1 << 6 | 1 << 4 | 1 << 2;
 
 /// Appends a zstd frame (RFC 8878) for a value that fills the whole buffer, except perhaps for its
-/// last byte, which may be an incomplete one of a bitmap. False: the buffer is another one, and
+/// last byte, which may be an incomplete one of a bitmap. False: the buffer is not such a run, and
 /// nothing was appended.
 ///
-/// Most buffers of a recording are such runs. zstd makes the same from them, but takes 11,000
-/// instructions for a buffer of any length, since it prepares for what it might contain.
+/// Most buffers of a recording are such runs. zstd produces the same frames, but takes 11,000
+/// instructions for a buffer of any length, since it prepares for any content.
 fn frame_of_a_run(bytes: &[u8], value_bytes: usize, out: &mut Vec<u8>) -> bool {
     let tail_bytes = usize::from(value_bytes == 1);
     if !(1..=MAX_VALUE_BYTES - tail_bytes).contains(&value_bytes)
@@ -88,7 +88,7 @@ fn frame_of_a_run(bytes: &[u8], value_bytes: usize, out: &mut Vec<u8>) -> bool {
     if run[value_bytes..] != run[..run.len() - value_bytes] {
         return false;
     }
-    // Offsets 1 to 3 mean earlier ones.
+    // Offset values 1 to 3 denote repeated offsets.
     let offset = Code::power_of_two(value_bytes + 3);
     let literals = Code::of(value_bytes, &LITERALS_LENGTHS, 16);
     let matched = Code::of(run.len() - value_bytes - MIN_MATCH_BYTES, &MATCH_LENGTHS, 32);
@@ -162,7 +162,7 @@ const MATCH_LENGTHS: [(usize, u32); 21] = [
 ];
 
 impl Code {
-    /// Symbols below `first` stand for themselves.
+    /// A number below that of symbol `first` is its own symbol.
     fn of(number: usize, table: &[(usize, u32)], first: u8) -> Code {
         let at = table.partition_point(|(lowest, _)| *lowest <= number);
         match at.checked_sub(1).map(|at| (at, table[at])) {

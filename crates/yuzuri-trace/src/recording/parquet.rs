@@ -1,7 +1,8 @@
 //! Batches as Parquet.
 
 use super::ConvertError;
-use super::typed::{Values, columns};
+use super::convert::columns;
+use super::typed::Values;
 use arrow_array::RecordBatch;
 use arrow_schema::Schema;
 use parquet::arrow::{ArrowSchemaConverter, add_encoded_arrow_schema_to_metadata};

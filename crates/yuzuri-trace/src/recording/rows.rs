@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// own description (6 kB) does not matter.
 pub const BATCH_ROWS: usize = 8_192;
 
-/// Filters have any length: a batch is also full when it holds this many bytes of them.
+/// Filters can be of any length: a batch is also full when it holds this many bytes of them.
 const MAX_FREE_TEXT: usize = 1 << 20;
 
 /// The value of `kind` in rows that are not a flow's record.

@@ -45,7 +45,7 @@ impl std::fmt::Display for Tail {
         match self {
             Tail::Complete => f.write_str("is complete"),
             Tail::Unfinished => f.write_str(
-                "was never finished: its writer was killed, lost power, could not write its end, or is still at work; \
+                "was never finished: its writer was killed, lost power, could not write its end, or is still running; \
                  every whole batch in it was read",
             ),
             Tail::Truncated { at } => {

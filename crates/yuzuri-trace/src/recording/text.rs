@@ -1,7 +1,8 @@
 //! Batches as text: CSV (RFC 4180) and JSON lines.
 
 use super::ConvertError;
-use super::typed::{Values, columns};
+use super::convert::columns;
+use super::typed::Values;
 use arrow_array::RecordBatch;
 use arrow_schema::Schema;
 use chrono::{DateTime, SecondsFormat};

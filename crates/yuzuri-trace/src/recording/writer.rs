@@ -16,8 +16,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A row waits at most this long for its batch. With the 50 ms for which a watch gathers records
-/// and the caller's interval of up to 100 ms this is below the second that may be lost.
+/// A row waits at most this long for its batch. Together with the 50 ms for which a watch gathers
+/// records and the caller's interval of up to 100 ms, this is less than the second that may be
+/// lost.
 pub const FLUSH_AFTER: Duration = Duration::from_millis(800);
 
 /// After an error, writing is retried at this interval.
@@ -56,7 +57,7 @@ pub struct Writer {
     records: u64,
     /// The last account taken.
     account: Option<Arc<Account>>,
-    /// Where the end-of-stream marker lies.
+    /// The offset of the end-of-stream marker.
     end: u64,
     /// The checksum of the message before it.
     checksum: u32,
@@ -272,8 +273,8 @@ impl Writer {
                 self.file.write_all_at(&prefix[4..], self.end + 4)
             });
             if written.is_err() {
-                // The bytes written lie where no reader looks. Truncating them also releases the
-                // room for the end; that is reserved again.
+                // The bytes are behind the end-of-stream marker, where no reader looks. Truncating
+                // them also releases the room for the end; that is reserved again.
                 let _ = self.file.set_len(self.end + PREFIX);
                 let _ = reserve(&self.file, self.end, self.end + PREFIX + RESERVE_BYTES);
             }

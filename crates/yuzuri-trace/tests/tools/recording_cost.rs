@@ -1,6 +1,5 @@
 //! Writes a recording as a watch writes one: a few rows every 10 ms and an account every second,
-//! flushed by time. For counting
-//! instructions, which needs no clock: the times that the writer gets are computed.
+//! flushed by time. It serves to count instructions, so the writer receives computed times.
 //!
 //! `cargo rustc --release -p yuzuri-trace --example recording_cost -- -C strip=none`, then
 //! `valgrind --tool=callgrind target/release/examples/recording_cost ROWS_PER_S SECONDS FLOWS`

@@ -217,7 +217,7 @@ impl<W: Write, S: Write> Report<SendEvent> for SendText<W, S> {
                 connected.congestion_control,
                 match connected.source {
                     crate::BufferSource::Timestamps => "",
-                    crate::BufferSource::TcpInfo => ", polling TCP_INFO (no time stamps from this kernel)",
+                    crate::BufferSource::TcpInfo => ", polling TCP_INFO (no timestamps from this kernel)",
                 }
             ),
             SendEvent::Buffer(buffer) => self.row(buffer),

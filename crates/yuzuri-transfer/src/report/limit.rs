@@ -1,5 +1,5 @@
-//! A limit on the length of the receiver's log, since anyone who can reach its port adds lines to
-//! it.
+//! A limit on the length of the receiver's log, since anyone who can reach its port can add lines
+//! to it.
 
 use crate::receive::ReceiveEvent;
 use crate::report::Report;

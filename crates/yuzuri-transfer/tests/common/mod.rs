@@ -133,7 +133,7 @@ impl Receiving {
         let until = Instant::now() + Duration::from_secs(20);
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            let event = self.events.recv_timeout(left).expect("the receiver tells it in time");
+            let event = self.events.recv_timeout(left).expect("the receiver reports it in time");
             if let Some(found) = choose(&event) {
                 return found;
             }

@@ -12,18 +12,18 @@ export const run = (words) => execFileSync(words.split(" ")[0], words.split(" ")
  * false if the process ends first. */
 export function start(command, words, children) {
   const child = spawn(command, words, { stdio: ["ignore", "pipe", "pipe"] });
-  let said = "";
+  let output = "";
   let ended = false;
-  for (const stream of [child.stdout, child.stderr]) stream.on("data", (data) => (said += data));
+  for (const stream of [child.stdout, child.stderr]) stream.on("data", (data) => (output += data));
   const end = new Promise((resolve) => child.once("exit", () => resolve((ended = true))));
   const proc = {
-    all: () => said,
+    all: () => output,
     end: () => (child.kill("SIGINT"), end),
     until: async (words) => {
-      for (const late = Date.now() + 20_000; !said.includes(words) && !ended; await new Promise((resolve) => setTimeout(resolve, 50))) {
-        if (Date.now() > late) throw new Error(`never "${words}": ${said}`);
+      for (const late = Date.now() + 20_000; !output.includes(words) && !ended; await new Promise((resolve) => setTimeout(resolve, 50))) {
+        if (Date.now() > late) throw new Error(`never "${words}": ${output}`);
       }
-      return said.includes(words);
+      return output.includes(words);
     },
   };
   children.push(proc);

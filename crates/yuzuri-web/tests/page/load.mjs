@@ -111,7 +111,7 @@ async function measure(browser, url) {
   }
   await page.context().close();
   const settled = looks.filter(({ ms }) => ms >= settledMs);
-  if (settled.length < 3) throw new Error(`${settled.length} looks after the first minutes are too few: look for longer`);
+  if (settled.length < 3) throw new Error(`${settled.length} measurements after the first minutes are too few: measure for longer`);
   const [first, last] = [settled[0], settled[settled.length - 1]];
   const grown = Object.entries(BOUNDS).filter(([name, most]) => {
     const by = slope(settled.map((look) => [look.ms, look[name]])) * (last.ms - first.ms);
@@ -120,7 +120,7 @@ async function measure(browser, url) {
   });
   const frames = settled.map((look) => look.frameMs).sort((a, b) => a - b);
   const [middle, longest] = [frames[frames.length >> 1], frames[frames.length - 1]];
-  console.log(`main thread: ${middle.toFixed(1)} ms computed for each frame (at most ${longest.toFixed(1)} in a look); at most ${MAX_FRAME_MS} is allowed`);
+  console.log(`main thread: ${middle.toFixed(1)} ms computed for each frame (at most ${longest.toFixed(1)} in a measurement); at most ${MAX_FRAME_MS} is allowed`);
   if (!(middle <= MAX_FRAME_MS)) throw new Error(`the main thread computes ${middle.toFixed(1)} ms for each frame`);
   if (grown.length > 0) throw new Error(`what grows: ${grown.map(([name]) => name).join(", ")}`);
   if (problems.length > 0) throw new Error(`the console is not clean: ${problems.join("; ")}`);

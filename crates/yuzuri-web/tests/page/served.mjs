@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { feed, ready, text, until } from "./browser.mjs";
 import { line, open, shots, test } from "./session.mjs";
 
-test("the filter is asked for and its error is shown below it", async (url) => {
+test("the filter is sent to the server and its error is shown below it", async (url) => {
   const page = await open(url);
   page.expected = /status of 4\d\d/;
   await ready(page);

@@ -78,7 +78,7 @@ test("records show where sharing limits a window, in a replay and in a page that
     await page.close();
     child.kill();
   }
-  // What was so from the first record on has no known beginning.
+  // If the first record is already bounded, the beginning is unknown.
   const { child, url } = await feed("--flows", "4", "--past", "40", "--bound-at", "0", "--replay", "120");
   const page = await open(`${url}&view=overlay`);
   await ready(page);
@@ -90,7 +90,7 @@ test("records show where sharing limits a window, in a replay and in a page that
   child.kill();
 });
 
-test("sharing: without a daemon it says so and how to start one, with one it shows what it says", async () => {
+test("sharing: without a daemon the view shows how to start one, with one it shows its status", async () => {
   const { socket, url, close } = await startPage();
   const page = await open(url, { expected: /status of 502/ });
   await ready(page);
@@ -183,7 +183,7 @@ test("sharing: without a daemon it says so and how to start one, with one it sho
   close();
 }, "own");
 
-test("sharing: asked for once a second, and only while the page is seen", async () => {
+test("sharing: polled once a second, and only while the page is visible", async () => {
   const { socket, url, close } = await startPage();
   const { answer, up, close: end } = daemon(socket, golden());
   await up;
@@ -216,7 +216,7 @@ test("sharing: asked for once a second, and only while the page is seen", async 
   close();
 }, "own");
 
-test("sharing: dark and light, wide and narrow, nothing jumps, all has names", async () => {
+test("sharing: dark and light, wide and narrow, a stable layout, accessible names", async () => {
   const { socket, url, close } = await startPage();
   const { answer, up, close: end } = daemon(socket, golden());
   await up;
@@ -261,7 +261,7 @@ test("sharing: dark and light, wide and narrow, nothing jumps, all has names", a
   close();
 }, "own");
 
-test("sharing: on an access point its stations, who bounds them, and what they had before", async () => {
+test("sharing: on an access point its stations, what bounds them, and their figures before", async () => {
   const { socket, url, close } = await startPage();
   const status = JSON.parse(readFileSync(new URL("../data/ap-status.json", import.meta.url), "utf8"));
   const { answer, up, close: end } = daemon(socket, status);

@@ -98,7 +98,7 @@ test("lines that moved with the view are as if they were drawn at once", async (
   await page.close();
 });
 
-test("the list is sorted and found in", async (url) => {
+test("the list is sorted and searched", async (url) => {
   const page = await open(url);
   await ready(page);
   // Values change between two sortings, so only the first and last line are compared.
@@ -146,8 +146,8 @@ test("flows are grouped, folded and summed", async (url) => {
     }
     return groups;
   });
-  assert.ok(reported.every(([said, listed]) => said === listed), JSON.stringify(reported));
-  assert.equal(reported.reduce((sum, [said]) => sum + said, 0), flows);
+  assert.ok(reported.every(([stated, listed]) => stated === listed), JSON.stringify(reported));
+  assert.equal(reported.reduce((sum, [stated]) => sum + stated, 0), flows);
   await page.locator("tr.group").first().click();
   await until(page, (left) => document.querySelectorAll("tr.flow").length === left, flows - reported[0][1]);
   assert.equal(await page.locator("tr.group .fold").first().getAttribute("aria-expanded"), "false");
@@ -171,7 +171,7 @@ test("flows that share a bottleneck are named above the list, in a flow's values
     await page.locator('tr.flow[data-id="1000"]').click();
     await until(page, () => document.querySelector('[data-value="bottleneck"]')?.textContent.split(", ").length === 2);
     assert.ok(await page.locator('[data-value="bottleneck"]').isVisible());
-    // Of a flow in another queue nothing is said.
+    // A flow in another queue shares no bottleneck.
     await page.locator('tr.flow[data-id="1004"]').click();
     await until(page, () => document.querySelector('[data-value="bottleneck"]')?.textContent === "");
     assert.ok(!(await page.locator('[data-value="bottleneck"]').isVisible()));
@@ -194,7 +194,7 @@ test("the cursor reads what the server knows", async (url) => {
   for (let n = 0; n < 8; n += 1) {
     await page.keyboard.press("Shift+ArrowLeft");
     await drawn(page);
-    const reported = { cwnd: await value(page, "cwnd"), srtt: await value(page, "srtt"), at: await text(page, "#say") };
+    const reported = { cwnd: await value(page, "cwnd"), srtt: await value(page, "srtt"), at: await text(page, "#announcement") };
     const id = await page.locator('tr.flow[aria-selected="true"]').getAttribute("data-id");
     const last = Number.parseInt(reported.cwnd, 10);
     const headers = { Authorization: `Bearer ${new URL(url).hash.slice("#token=".length)}` };
@@ -221,7 +221,7 @@ test("the cursor reads what the server knows", async (url) => {
   await page.context().close();
 });
 
-test("what limits a flow stands in the list, above the chart, in its lane and in the CSV", async (url) => {
+test("a flow's limit is shown in the list, above the chart, in its lane and in the CSV", async (url) => {
   const page = await open(url);
   await ready(page);
   await line(page, "--cwnd");

@@ -7,7 +7,7 @@ import { eventually, ready, text, until } from "./browser.mjs";
 import { live, program, run, start } from "./live.mjs";
 import { open, shots } from "./session.mjs";
 
-const NAME = "sharing: at a real access point, its stations as the daemon says them";
+const NAME = "sharing: at a real access point, its stations as the daemon reports them";
 const base = `yza${process.pid}`;
 const hosts = ["ap", "srv", "s1", "s2"];
 const host = (name) => `${base}${name}`;

@@ -67,8 +67,8 @@ test("rows keep their places while the pointer is on the list", async (url) => {
   await until(page, (before) => [...document.querySelectorAll("tr.flow")].map((row) => row.dataset.id).join() !== before, before);
   assert.match(await page.locator('th[aria-sort="descending"]').textContent(), /^cwnd/);
   await page.locator("tr.flow").nth(2).hover();
-  // Three times as long as the list waits between two sortings (2 s). That the windows shown are in
-  // another order by then proves that sorting would have moved rows.
+  // Three times as long as the list waits between two sortings (2 s). If the windows shown are in
+  // another order by then, sorting would have moved rows.
   const seen = await page.evaluate(async () => {
     const rows = () => [...document.querySelectorAll("tr.flow")];
     const cwnds = () => rows().map((row) => row.querySelector(".cwnd-cell").textContent).map((text) => Number.parseFloat(text) * (text.includes("k") ? 1e3 : 1));
@@ -89,7 +89,7 @@ test("rows keep their places while the pointer is on the list", async (url) => {
   await page.context().close();
 });
 
-test("all can be done by keyboard", async (url) => {
+test("everything can be done by keyboard", async (url) => {
   const page = await open(url);
   await ready(page);
   const key = (k) => page.keyboard.press(k);
@@ -133,7 +133,7 @@ test("all can be done by keyboard", async (url) => {
   assert.equal(await page.evaluate(() => document.activeElement.id), "find");
   await key("Escape");
   await key("n");
-  assert.ok((await text(page, "#say")).length > 0);
+  assert.ok((await text(page, "#announcement")).length > 0);
   // Each focused element shows that it has the focus.
   for (let n = 0; n < 30; n += 1) {
     await key("Tab");
@@ -188,7 +188,7 @@ test("fingers move and zoom", async (url) => {
   await page.context().close();
 });
 
-test("what is not seen can be heard: names, words for the chart, quiet live regions", async (url) => {
+test("screen readers: accessible names, a description of the chart, quiet live regions", async (url) => {
   const page = await open(url);
   await ready(page);
   const cdp = await page.context().newCDPSession(page);
@@ -225,7 +225,7 @@ test("what is not seen can be heard: names, words for the chart, quiet live regi
   await page.keyboard.press(" ");
   await described((words) => words.includes("frozen."));
   await page.keyboard.press("Shift+ArrowLeft");
-  assert.match(await text(page, "#say"), /cwnd .* throughput .* srtt/);
+  assert.match(await text(page, "#announcement"), /cwnd .* throughput .* srtt/);
   await described((words) => /At \d+:\d+:\d+\.\d+: cwnd/.test(words));
   await page.keyboard.press("l");
   await page.keyboard.press("Escape");
@@ -256,7 +256,7 @@ test("what is not seen can be heard: names, words for the chart, quiet live regi
   await page.context().close();
 });
 
-test("what is taken down is gone", async (url) => {
+test("removed panels leave no nodes and no listeners", async (url) => {
   const page = await open(url);
   await ready(page);
   const use = async (times) => {

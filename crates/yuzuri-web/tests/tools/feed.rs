@@ -31,9 +31,9 @@ struct Words {
     sampled: bool,
     lossy: bool,
     share_socket: Option<PathBuf>,
-    /// Seconds after the start from which on windows are at a bound of sharing.
+    /// Time after which windows are at a sharing bound, seconds since the start.
     bound_at: Option<u64>,
-    /// The first flows, which wait in one queue.
+    /// Number of flows, the first ones, that share one queue.
     one_queue: u64,
 }
 
@@ -164,8 +164,8 @@ impl Sender {
         };
         let flow = Flow {
             id: FlowId(0x1000 + n),
-            local: local.parse().expect("an address of our own making"),
-            remote: remote.parse().expect("an address of our own making"),
+            local: local.parse().expect("a generated address is valid"),
+            remote: remote.parse().expect("a generated address is valid"),
             netns: 4_026_531_840 + (n % 3) as u32,
             netns_name: [None, Some("phone1"), Some("phone2")][(n % 3) as usize].map(str::to_string),
             owner: (n % 9 != 8).then(|| Owner { pid: 1200 + n as u32, name: names[(n % 6) as usize].into() }),
@@ -441,18 +441,18 @@ enum Request {
 }
 
 struct Driver {
-    wishes: Mutex<VecDeque<Request>>,
+    requests: Mutex<VecDeque<Request>>,
     state: Mutex<Replay>,
     replays: bool,
     setting: Mutex<(String, Density)>,
 }
 
 impl Driver {
-    fn wish(&self, change: impl FnOnce(&mut (String, Density))) {
+    fn request_setting(&self, change: impl FnOnce(&mut (String, Density))) {
         let mut now = self.setting.lock();
         change(&mut now);
         let setting = Setting { mono_ns: START_NS, filter: now.0.clone(), density: now.1 };
-        self.wishes.lock().push_back(Request::Set(setting));
+        self.requests.lock().push_back(Request::Set(setting));
     }
 
     fn replaying(&self, change: impl FnOnce(&mut Replay)) -> Result<(), Refused> {
@@ -468,15 +468,15 @@ impl Control for Driver {
     fn set_filter(&self, filter: Filter) -> Result<(), Refused> {
         if !filter.cgroups.is_empty() {
             return Err(Refused::Failed(
-                "the made-up flows have no cgroups: use a port or an address".into(),
+                "the artificial flows have no cgroups: use a port or an address".into(),
             ));
         }
-        self.wish(|setting| setting.0 = filter.to_string());
+        self.request_setting(|setting| setting.0 = filter.to_string());
         Ok(())
     }
 
     fn set_density(&self, density: Density) -> Result<(), Refused> {
-        self.wish(|setting| setting.1 = density);
+        self.request_setting(|setting| setting.1 = density);
         Ok(())
     }
 
@@ -494,7 +494,7 @@ impl Control for Driver {
 
     fn seek(&self, position_ns: u64) -> Result<(), Refused> {
         self.replaying(|state| state.position_ns = position_ns)?;
-        self.wishes.lock().push_back(Request::Seek(position_ns));
+        self.requests.lock().push_back(Request::Seek(position_ns));
         Ok(())
     }
 }
@@ -509,7 +509,7 @@ fn session(words: &Words) -> Arc<Session> {
     Arc::new(Session {
         yuzuri: env!("CARGO_PKG_VERSION").into(),
         host: "made-up".into(),
-        kernel: "6.12.0 (made-up flows, not a kernel)".into(),
+        kernel: "6.12.0 (artificial flows, not a kernel)".into(),
         machine: std::env::consts::ARCH.into(),
         source: if words.sampled { Source::Sampled } else { Source::Events },
         density: Density::default(),
@@ -534,7 +534,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         length_ns: words.replay.unwrap_or(0) * 1_000_000_000,
     };
     let driver = Arc::new(Driver {
-        wishes: Mutex::default(),
+        requests: Mutex::default(),
         state: Mutex::new(state),
         replays: words.replay.is_some(),
         setting: Mutex::new((String::new(), Density::default())),
@@ -585,9 +585,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         std::thread::sleep(Duration::from_millis(5));
         let elapsed = last.elapsed();
         last = Instant::now();
-        let wishes: Vec<Request> = driver.wishes.lock().drain(..).collect();
-        for wish in wishes {
-            match wish {
+        let requests: Vec<Request> = driver.requests.lock().drain(..).collect();
+        for request in requests {
+            match request {
                 Request::Set(setting) => {
                     items.push(Item::Setting(Arc::new(Setting { mono_ns: now_ns, ..setting })))
                 }

@@ -1,4 +1,4 @@
-// The chart as text, for people who do not see it. It is read on request, not whenever it changes.
+// The chart as text, for screen readers. It is read on request, not whenever it changes.
 import type { Drawn } from "./drawn";
 import { el, put } from "./dom";
 import { counted, rate, timeUs } from "./format";

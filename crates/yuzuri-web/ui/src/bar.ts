@@ -1,5 +1,5 @@
 // The bars at the top: the observed device, the account of records, the connection, the replay.
-import { el, put, say } from "./dom";
+import { announce, el, put } from "./dom";
 import { count, counted, elapsed, whole } from "./format";
 import { showFollow } from "./follow";
 import { inReplay, state } from "./state";
@@ -85,7 +85,7 @@ export function showStatus(): void {
     put(lostCount, whole(lost));
     put(accountMore, `${lost > 0 ? ` ▲ ${status.reasons.map(([why, n]) => `${why} ${count(n)}`).join(", ")}` : ""}${skipped}`);
   }
-  if (lost > 0 && !account.classList.contains("lossy")) say("Records were lost; the account says how many");
+  if (lost > 0 && !account.classList.contains("lossy")) announce("Records were lost; the account says how many");
   account.classList.toggle("lossy", lost > 0);
   account.title =
     `Records due, kept and lost since the start. ${whole(status.thinned ?? 0)} more were merged into a later sample by the density.` +

@@ -4,8 +4,8 @@ import { byDaemon, byRecords, type Begins } from "./since";
 import { flows, state } from "./state";
 import { R } from "./wire";
 
-/** As the daemon answered at the time, or else (in a recording, or in a page that was opened later) as
- * the records say. */
+/** From the daemon's answers, or else (in a recording, or in a page that was opened later) from the
+ * records. */
 export function sharingBegins(): Begins | undefined {
   if (state.sharingSince !== undefined) return byDaemon(state.sharingSince);
   const known = charted().map((id) => flows.all.get(id)).filter((flow) => flow !== undefined);

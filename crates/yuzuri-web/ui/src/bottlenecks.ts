@@ -48,7 +48,7 @@ export async function refresh(): Promise<void> {
   asking = true;
   try {
     const answer = await ask();
-    // After a seek, the flows of before are not those of now.
+    // After a seek, an earlier answer describes other flows.
     found = answer.epoch === state.epoch ? answer.bottlenecks : [];
     for (const flow of flows.all.values()) flow.bottleneck = found.findIndex((each) => each.flows.includes(flow.who.id)) + 1;
     state.listDirty = true;

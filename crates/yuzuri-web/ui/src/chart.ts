@@ -39,7 +39,7 @@ function heights(): { main: number; rtt: number } {
  * just changed. */
 let chartWidth = 0;
 
-/** Brings the panels to the window's size. */
+/** Fits the panels to the window's size. */
 function fit(): void {
   chartWidth = chart.clientWidth;
   const { main, rtt } = heights();

@@ -1,7 +1,7 @@
 // Chooses flows: which are in the chart, and their history.
 import { rebuild } from "./chart";
 import { MAX_CHOSEN, charted } from "./charted";
-import { say } from "./dom";
+import { announce } from "./dom";
 import { events, list } from "./lists";
 import { Refusal, history, live } from "./live";
 import { Store } from "./ring";
@@ -68,7 +68,7 @@ export function reload(listed?: ReadonlySet<string>): void {
 export function choose(id: string, on: boolean): void {
   choosesAll = false;
   if (on && state.chosen.size >= MAX_CHOSEN) {
-    say(`At most ${MAX_CHOSEN} flows can be chosen`);
+    announce(`At most ${MAX_CHOSEN} flows can be chosen`);
     state.listDirty = true;
     return;
   }
@@ -84,7 +84,7 @@ export function choose(id: string, on: boolean): void {
 export function setFocus(id: string): void {
   state.focus = id;
   const flow = flows.all.get(id);
-  if (flow !== undefined) say(`${flow.name}, ${flow.more}`);
+  if (flow !== undefined) announce(`${flow.name}, ${flow.more}`);
   state.listDirty = true;
   subscribe();
   list.scrollTo(id);

@@ -1,4 +1,4 @@
-// The closing table: each flow of the overlay before sharing began, and since, side by side.
+// The table that compares each flow of the overlay before and since sharing began.
 import { el, put } from "./dom";
 import type { Compared, Means } from "./since";
 import { letterMark } from "./theme";

@@ -7,10 +7,8 @@ export function el<T extends HTMLElement = HTMLElement>(id: string): T {
   return found as T;
 }
 
-/**
- * Changes the text of an element that holds nothing else, where it differs. The text node stays: `textContent` would make
- * a new one each time, hundreds a second in a long list.
- */
+/** Changes the text of an element that contains only text, if it differs. The text node is reused:
+ * `textContent` would create a new one each time, hundreds a second in a long list. */
 export function put(element: Element | null | undefined, text: string): void {
   if (element === null || element === undefined) return;
   const only = element.firstChild;
@@ -24,6 +22,6 @@ export function put(element: Element | null | undefined, text: string): void {
 export const svg = <K extends keyof SVGElementTagNameMap>(name: K): SVGElementTagNameMap[K] => document.createElementNS("http://www.w3.org/2000/svg", name);
 
 /** Announces the reader's last action to a screen reader; the same text is announced again. */
-export const say = (text: string): void => {
-  el("say").textContent = text;
+export const announce = (text: string): void => {
+  el("announcement").textContent = text;
 };

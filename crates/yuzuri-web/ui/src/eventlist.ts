@@ -42,7 +42,8 @@ export function* newestFirst(lists: readonly (readonly EventData[])[], each: num
 
 const SAME = [E.FLOW, E.KIND, E.REASON, E.PLACE, E.STATE, E.BEFORE] as const;
 
-/** Events, newest first, of which those that repeat the one before them are counted instead of listed: `max` lines at most. */
+/** Folds events, newest first, into at most `max` lines: an event that repeats the one before it is
+ * counted instead of listed. */
 export function fold(events: Iterable<EventData>, max: number): Folded[] {
   const folded: Folded[] = [];
   for (const event of events) {
@@ -63,7 +64,7 @@ export class EventList {
   private readonly note = document.createElement("div");
   private readonly table = document.createElement("table");
   /** Rows by content. A row stays with its event, and is reused once that event has left the list.
-   * So an update costs time in proportion to the new events, not to the list. */
+   * The cost of an update is therefore proportional to the new events, not to the list. */
   private rows = new Map<string, HTMLTableRowElement>();
 
   /** Called when an event is chosen. */

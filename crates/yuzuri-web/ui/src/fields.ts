@@ -35,7 +35,7 @@ export const R = {
   RCV_WND: 14,
   /** sk_wmem_queued, bytes */
   WMEM: 15,
-  /** written and not yet sent, bytes */
+  /** written and not yet sent, bytes; -1: unknown */
   NOTSENT: 16,
   /** delivery rate, bit/s */
   DELIVERY: 17,
@@ -125,7 +125,7 @@ export const B = {
   LIMIT_LEAD: 24,
   /** what limited it from the record before until the start, index into LIMITS; -1: unknown */
   LIMIT_BEFORE: 25,
-  /** written and not yet sent at the end, bytes */
+  /** the last known of written and not yet sent, bytes; -1: unknown */
   NOTSENT: 26,
   /** the last upper bound of the window by sharing that records show (a window that rests at it), segments; 0: none */
   BOUND: 27,

@@ -13,7 +13,7 @@ export interface Lanes {
 }
 
 /** The effects of gestures on the view. */
-export interface Hands<P extends Lanes> {
+export interface GestureEffects<P extends Lanes> {
   panelOf(target: EventTarget | null): P | undefined;
   view(): View;
   /** A drag selected this. */
@@ -45,13 +45,13 @@ const apart = (a: Touch, b: Touch): number => Math.max(Math.abs(a.x - b.x), 20);
 export const within = (panel: Lanes, x: number): number => x - panel.lanes.getBoundingClientRect().left;
 
 /** Listens to the pointers on `chart`. */
-export function listen<P extends Lanes>(chart: HTMLElement, hands: Hands<P>): void {
+export function listen<P extends Lanes>(chart: HTMLElement, effects: GestureEffects<P>): void {
   const pointers = new Map<number, Touch>();
   let drag: { panel: P; from: number; pan: boolean; view: View; moved: boolean } | undefined;
   let pinch: { distance: number; middle: number; view: View } | undefined;
 
   chart.addEventListener("pointerdown", (event) => {
-    const panel = hands.panelOf(event.target);
+    const panel = effects.panelOf(event.target);
     if (panel === undefined || event.button > 1) return;
     pointers.set(event.pointerId, { x: event.clientX, y: event.clientY });
     chart.setPointerCapture(event.pointerId);
@@ -60,18 +60,18 @@ export function listen<P extends Lanes>(chart: HTMLElement, hands: Hands<P>): vo
       const [a, b] = [...pointers.values()];
       drag = undefined;
       panel.select(undefined, 0);
-      pinch = { distance: apart(a, b), middle: panel.timeAt(within(panel, (a.x + b.x) / 2)), view: { ...hands.view() } };
+      pinch = { distance: apart(a, b), middle: panel.timeAt(within(panel, (a.x + b.x) / 2)), view: { ...effects.view() } };
       return;
     }
-    drag = { panel, from: event.clientX, pan: touch || event.shiftKey || event.button === 1, view: { ...hands.view() }, moved: false };
+    drag = { panel, from: event.clientX, pan: touch || event.shiftKey || event.button === 1, view: { ...effects.view() }, moved: false };
   });
 
   chart.addEventListener("pointermove", (event) => {
-    const panel = drag?.panel ?? hands.panelOf(event.target);
+    const panel = drag?.panel ?? effects.panelOf(event.target);
     if (pointers.has(event.pointerId)) pointers.set(event.pointerId, { x: event.clientX, y: event.clientY });
     if (pinch !== undefined && pointers.size === 2) {
       const [a, b] = [...pointers.values()];
-      hands.pinch(pinch.view, apart(a, b) / pinch.distance, pinch.middle);
+      effects.pinch(pinch.view, apart(a, b) / pinch.distance, pinch.middle);
       return;
     }
     if (panel === undefined) return;
@@ -80,14 +80,14 @@ export function listen<P extends Lanes>(chart: HTMLElement, hands: Hands<P>): vo
       if (Math.abs(far) > 4) drag.moved = true;
       if (drag.moved && drag.pan) {
         const us = (far / panel.edges.width) * (drag.view.to - drag.view.from);
-        hands.move({ from: drag.view.from - us, to: drag.view.to - us });
+        effects.move({ from: drag.view.from - us, to: drag.view.to - us });
       } else if (drag.moved) {
         panel.select(within(panel, drag.from), within(panel, event.clientX));
       }
     }
     const x = within(panel, event.clientX);
     const { left, width } = panel.edges;
-    if (x >= left && x <= left + width) hands.point(panel, x, event);
+    if (x >= left && x <= left + width) effects.point(panel, x, event);
   });
 
   const end = (event: PointerEvent): void => {
@@ -101,21 +101,21 @@ export function listen<P extends Lanes>(chart: HTMLElement, hands: Hands<P>): vo
     const ends = [within(panel, from), within(panel, event.clientX)];
     if (Math.abs(ends[0] - ends[1]) <= 6) return;
     const [a, b] = ends.map((x) => panel.timeAt(x));
-    hands.show(Math.min(a, b), Math.max(a, b));
+    effects.show(Math.min(a, b), Math.max(a, b));
   };
   chart.addEventListener("pointerup", end);
   chart.addEventListener("pointercancel", end);
-  chart.addEventListener("pointerleave", () => hands.leave(drag !== undefined));
+  chart.addEventListener("pointerleave", () => effects.leave(drag !== undefined));
 
   chart.addEventListener(
     "wheel",
     (event) => {
-      const panel = hands.panelOf(event.target);
+      const panel = effects.panelOf(event.target);
       // On a narrow page the wheel scrolls, unless with ctrl (which is also what a pinch on a touchpad sends).
       if (panel === undefined || (window.innerWidth <= 860 && !event.ctrlKey)) return;
       event.preventDefault();
-      if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) hands.pan((event.deltaX / panel.edges.width) * (hands.view().to - hands.view().from));
-      else hands.zoom(Math.exp(Math.max(Math.min(event.deltaY, 120), -120) * 0.002), panel.timeAt(within(panel, event.clientX)));
+      if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) effects.pan((event.deltaX / panel.edges.width) * (effects.view().to - effects.view().from));
+      else effects.zoom(Math.exp(Math.max(Math.min(event.deltaY, 120), -120) * 0.002), panel.timeAt(within(panel, event.clientX)));
     },
     { passive: false },
   );

@@ -1,6 +1,6 @@
 // Keyboard commands.
 import { choose, setMode, step } from "./choice";
-import { el, say } from "./dom";
+import { announce, el } from "./dom";
 import { openHelp, toggleTheme } from "./help";
 import { list } from "./lists";
 import { openNumbers } from "./numbers";
@@ -44,7 +44,7 @@ const KEYS: Record<string, (event: KeyboardEvent) => void> = {
   "/": () => focusIn("find"),
   f: () => focusIn("filter"),
   s: () => {
-    say(`Sorted by ${list.sortNext()}`);
+    announce(`Sorted by ${list.sortNext()}`);
     state.listDirty = true;
   },
   g: toggleSide,

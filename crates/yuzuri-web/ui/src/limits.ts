@@ -40,7 +40,7 @@ const MEANINGS: Record<(typeof LIMITS)[number][0], string> = {
   "pacing": "the pacing rate",
   "own-device": "the queue of this machine's own device",
   "sender-rate": "pacing or the sender's own device, which packets do not distinguish",
-  "path": "the path: there is a queue at its narrowest link",
+  "path": "the path: there is a queue at its bottleneck",
   "unknown": "unknown from these records; for a flow that only receives, look at its sender",
 };
 

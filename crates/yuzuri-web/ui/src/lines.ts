@@ -1,5 +1,6 @@
-// Lines over a common time axis. Without a graphics card, drawing long dashed lines takes most of a frame's time. So
-// what has been drawn moves with the view, and only what has changed is drawn again.
+// Lines over a common time axis. Without a graphics card, drawing long dashed lines takes most of a
+// frame's time. Therefore the drawn lines are shifted with the view, and only changed parts are
+// redrawn.
 import type { View } from "./drawn";
 import type { Grid } from "./thin";
 
@@ -25,17 +26,17 @@ export interface LineGround {
   styles: readonly Style[];
 }
 
-/** How far a line and its smooth edges reach around a point at most, CSS pixels. */
+/** Maximum distance from a point that its line and the antialiased edges cover, CSS pixels. */
 const REACH_PX = 3;
-/** A stretch is drawn from this many points before it on: those whose lines reach into its pixels,
- * whole ones at both ends. */
+/** A stretch is redrawn from this many points before it on: those whose lines reach into its
+ * pixels, rounded to whole pixels at both ends. */
 const REACH = 2 * (REACH_PX + 2) + 1;
 
 /** A line as it was drawn. Points are numbered from time 0 on, and stored by their number modulo the
  * capacity. */
 interface Past {
   values: (number | null)[];
-  /** Length of the line up to each point, device pixels: there its dashes continue. */
+  /** Length of the line up to each point, device pixels, at which its dash pattern continues. */
   lengths: Float64Array;
 }
 
@@ -128,7 +129,7 @@ export class Lines {
     const x: Place = (point) => ((grid.start - view.from) / grid.pixel + point / 2) * ratio;
     for (const [from, to] of begin === end ? [[0, count]] : [[0, begin], [end, count]]) {
       if (from === to) continue;
-      // The line up to the next point that is the same is drawn again, and as much as its ends reach.
+      // Redraws up to the next unchanged point, and as far as the line's ends reach.
       const left = from === 0 ? 0 : Math.max(Math.floor(x(from - 1) - REACH_PX * ratio), 0);
       const right = to === count ? canvas.width : Math.min(Math.ceil(x(to) + REACH_PX * ratio), canvas.width);
       c.save();
@@ -139,7 +140,7 @@ export class Lines {
       const stretch: Stretch = [Math.max(from - REACH, 0), Math.min(to + REACH, count)];
       lines.forEach((values, n) => {
         const { color, area, to: other, width, dash, max } = styles[n];
-        // A level line covers whole pixels, also at 0, and so is sharp.
+        // A horizontal line covers whole pixels, also at 0, so it is sharp.
         const offset = ((width * ratio) % 2) / 2;
         const lowest = canvas.height - Math.ceil(width * ratio);
         const y: Place = (value) => Math.min(Math.round(canvas.height * (1 - value / max)), lowest) + offset;
@@ -154,12 +155,12 @@ export class Lines {
       });
       c.restore();
     }
-    // What lies beyond the right edge was not drawn, nor were the lines near it, whole.
+    // Points beyond the right edge were not drawn, and lines near it only in part.
     const shown = Math.floor(2 * (canvas.width / ratio - (grid.start - view.from) / grid.pixel)) - REACH;
     this.known = [first, first + Math.max(Math.min(shown, count), 0)];
   }
 
-  /** The longest stretch in which no line has changed, and stores the lines. */
+  /** Returns the longest stretch in which no line has changed, and stores the lines. */
   private unchanged(lines: readonly Values[], first: number, count: number): Stretch {
     const [from, to] = this.known;
     let best: Stretch = [0, 0];

@@ -34,10 +34,9 @@ const process = ({ who }: Flow): string => who.process ?? "";
 const arrow = (flow: Flow): string => (flow.receives ? "←" : "→");
 const joined = (parts: readonly string[], by: string): string => parts.filter((part) => part !== "").join(by);
 
-/**
- * Names all flows: by the terminal (namespace, or own address), the other end and the process, as far as flows differ
- * in them, and by the local port where that is not enough. `more` holds the rest.
- */
+/** Names all flows: by the terminal (namespace, or own address), the other end and the process, as
+ * far as flows differ in them, and by the local port where that is not enough. `more` holds the
+ * rest. */
 export function nameAll(flows: readonly Flow[]): void {
   if (flows.length === 0) return;
   const spaces = flows.map(({ who }) => who.netns_name).filter((name): name is string => name !== null);

@@ -100,7 +100,7 @@ function range(scale: { max: number }): uPlot.Scale.Range {
   return () => [0, scale.max];
 }
 
-/** What ties a scale to an axis; `Lines` draws the lines. */
+/** A series without a line, which ties a scale to an axis; `Lines` draws the lines. */
 const onlyScale = (scale: string): uPlot.Series => ({ scale, paths: () => null, points: { show: false } });
 
 /** The axes of a flow's windows (left) and throughput (right). */

@@ -28,7 +28,7 @@ const NONE = "–";
 const LISTED_US = 2e6;
 
 /** Totals of flows at a time. */
-export interface Together {
+export interface Totals {
   rate: string;
   jain: string;
   srtt: string;
@@ -43,7 +43,7 @@ export function jain(rates: readonly number[]): number | undefined {
 }
 
 /** The sum of the throughputs, how even they are, and the median smoothed RTT of flows of a panel at a time. */
-export function readTogether(flows: readonly Drawn[], panel: Panel | undefined, time: number): Together {
+export function readTotals(flows: readonly Drawn[], panel: Panel | undefined, time: number): Totals {
   const present = flows.map((flow, n) => ({ flow, n })).filter(({ flow }) => time <= flow.end);
   const rates = present.map(({ n }) => panel?.rateAt(n, time) ?? null).filter((value): value is number => value !== null);
   const index = rates.length > 1 ? jain(rates) : undefined;
@@ -96,10 +96,10 @@ export function read(flow: Drawn, panel: Panel | undefined, n: number, time: num
     acked: bytes(data[at + (flow.receives ? B.RECEIVED : B.ACKED)]),
     outstanding: bytes(data[at + B.OUTSTANDING]),
     sacked: bytes(data[at + B.SACKED]),
-    unsent: bytes(data[at + B.NOTSENT]),
+    unsent: data[at + B.NOTSENT] < 0 ? NONE : bytes(data[at + B.NOTSENT]),
     window: bytes(data[at + (flow.receives ? B.RCV_WND : B.SND_WND)]),
     state: STATES[data[at + B.STATE] as 0] ?? NONE,
-    // What a record does not show yet, the list shows for the last two seconds.
+    // Where the drawn records do not show the limit yet, use the list's value of the last two seconds.
     limit: panel?.limitAt(n, time) ?? (time >= flow.store.latest - LISTED_US ? limitName(Number(now?.[R.LIMIT] ?? -1)) : undefined) ?? NONE,
   };
 }

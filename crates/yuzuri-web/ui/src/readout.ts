@@ -3,7 +3,7 @@ import { counted } from "./format";
 import { isSingle, type Drawn } from "./drawn";
 import { el, put } from "./dom";
 import type { Panel } from "./panel";
-import { read, readTogether, type Reading } from "./reading";
+import { read, readTotals, type Reading } from "./reading";
 import { shortOf } from "./limits";
 import { showCompared } from "./compared";
 import { TOGETHER, sharesWith } from "./bottlenecks";
@@ -16,7 +16,7 @@ import { R } from "./wire";
 export const readout = el("readout");
 /** What the line of SACKed bytes does not show. */
 const SACKED = "How much has arrived out of order, not which bytes";
-const NO_PLACE = "SACKed: an amount, no place (records have no sequence numbers; for captures: yuzuri identify --html)";
+const NO_PLACE = "SACKed: only an amount (records have no sequence numbers; for captures: yuzuri identify --html)";
 /** Pause between two updates of numbers that change with time. */
 const PAUSE_MS = 100;
 let lastReading = 0;
@@ -182,18 +182,18 @@ function readingMany(drawn: Drawn[], panel: Panel | undefined, begins: Begins | 
       past.className = "past";
       tile.append(name, value, past);
       tiles.append(tile);
-      slots.set(`together ${slot}`, value).set(`past ${slot}`, past);
+      slots.set(`total ${slot}`, value).set(`past ${slot}`, past);
     }
     const rows = document.createElement("div");
     rows.className = "rows";
     rows.append(table);
     readout.replaceChildren(tiles, rows);
   }
-  const together = readTogether(drawn, panel, state.cursor ?? state.view.to);
+  const totals = readTotals(drawn, panel, state.cursor ?? state.view.to);
   const compared = beforeAndSince(drawn, begins?.at, state.view.to);
   showCompared(compared, begins?.parts ?? "");
   for (const slot of ["rate", "jain", "srtt"] as const) {
-    put(slots.get(`together ${slot}`), together[slot]);
+    put(slots.get(`total ${slot}`), totals[slot]);
     const plain = compared === undefined && slot === "rate" ? state.plainWhy : "";
     const past = slots.get(`past ${slot}`);
     if (past !== undefined) {

@@ -11,7 +11,7 @@ import type uPlot from "uplot";
 const MIN_SPAN_US = 100;
 const NARROW = 520;
 const HELP =
-  "Pictures over time zoom together: drag over a period, turn the wheel or spread two fingers; drag with shift or one finger to move; double click shows all.";
+  "Charts over time zoom together: drag over a period, turn the wheel or spread two fingers; drag with shift or one finger to move; double click shows all.";
 
 /** One of a section's pictures: a figure's lanes of lines. */
 class Figure implements Lanes, Lines {

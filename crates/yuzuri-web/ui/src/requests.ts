@@ -1,6 +1,6 @@
 // The reader's requests to the server: another filter, another density, another position in a
 // replay.
-import { el, say } from "./dom";
+import { announce, el } from "./dom";
 import { Refusal, request } from "./live";
 import { state } from "./state";
 
@@ -22,7 +22,7 @@ el<HTMLFormElement>("filter-form").addEventListener("submit", (event) => {
     box.setAttribute("aria-invalid", String(!done));
     if (done) {
       box.dataset["sent"] = box.value.trim();
-      say("Filter applied");
+      announce("Filter applied");
     }
   });
 });

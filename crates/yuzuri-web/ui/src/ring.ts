@@ -94,11 +94,12 @@ function merge(into: Float64Array, i: number, from: ArrayLike<number>, j: number
   vote(into, i + B.LIMIT, from[j + B.LIMIT], from[j + B.LIMIT_LEAD]);
   if (from[j + B.MIN_RTT] > 0 && (isLater || into[i + B.MIN_RTT] === 0)) into[i + B.MIN_RTT] = from[j + B.MIN_RTT];
   if (from[j + B.BOUND] > 0 && (isLater || into[i + B.BOUND] === 0)) into[i + B.BOUND] = from[j + B.BOUND];
+  if (from[j + B.NOTSENT] >= 0 && (isLater || into[i + B.NOTSENT] < 0)) into[i + B.NOTSENT] = from[j + B.NOTSENT];
   if (isLater) {
     into[i + B.LAST] = from[j + B.LAST];
     into[i + B.CWND] = from[j + B.CWND];
     into[i + B.SSTHRESH] = from[j + B.SSTHRESH];
-    for (const place of [B.OUTSTANDING, B.SACKED, B.NOTSENT, B.SND_WND, B.RCV_WND]) into[i + place] = from[j + place];
+    for (const place of [B.OUTSTANDING, B.SACKED, B.SND_WND, B.RCV_WND]) into[i + place] = from[j + place];
     if (from[j + B.SRTT] > 0) into[i + B.SRTT] = from[j + B.SRTT];
     into[i + B.STATE] = from[j + B.STATE];
   }

@@ -1,7 +1,7 @@
 // The buttons that save the view.
 import { panels } from "./chart";
 import { charted, drawnOf } from "./charted";
-import { el, say } from "./dom";
+import { announce, el } from "./dom";
 import { isSingle } from "./drawn";
 import { csvOf, saveCsv, savePng } from "./export";
 import { clock, counted } from "./format";
@@ -15,7 +15,7 @@ export function png(): void {
   const account = state.status === undefined || state.status.seen === null ? "" : ` · seen ${state.status.seen} = kept ${state.status.kept ?? 0} + lost ${state.status.lost ?? 0}`;
   const foot = `${clock(zero() + state.view.from, 3)} to ${clock(zero() + state.view.to, 3)} · ${state.session?.host ?? ""} ${state.session?.kernel ?? ""}${state.session?.source === "sampled" ? " · sampled" : ""}${account} · Yuzuri ${state.session?.yuzuri ?? ""}`;
   savePng(panels.map((panel, n) => ({ panel, title: state.mode === "small" && names[n] !== undefined ? names[n].name : "" })), head, foot, zero() + state.view.to);
-  say("Picture saved");
+  announce("Picture saved");
 }
 export function csv(): void {
   const drawn = charted().flatMap((id) => {
@@ -25,7 +25,7 @@ export function csv(): void {
   });
   const pixel = (state.view.to - state.view.from) / Math.max(panels[0]?.edges.width ?? 1000, 1);
   saveCsv(csvOf(drawn, state.view, pixel, zero()), zero() + state.view.to);
-  say("Data saved");
+  announce("Data saved");
 }
 el("png").addEventListener("click", png);
 el("csv").addEventListener("click", csv);

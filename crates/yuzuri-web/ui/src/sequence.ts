@@ -18,7 +18,7 @@ const MAX_WINDOW_PART = 1.6;
 export class Sequence {
   acked: Values = [];
   sent: Values = [];
-  /** What the application has written: the sent bytes, and those that wait. */
+  /** What the application has written: the sent bytes, and those that wait; null where it is unknown. */
   written: Values = [];
   windowEnd: Values = [];
   /** Acknowledged and selectively acknowledged; null where nothing is SACKed. */
@@ -35,7 +35,7 @@ export class Sequence {
     }
     const to = Math.min(g.start + g.pixels * g.pixel, end);
     const [counter, window] = receives ? [B.RECEIVED, B.RCV_WND] : [B.ACKED, B.SND_WND];
-    let known: readonly [number, number, number, number, number | null] | undefined;
+    let known: readonly [number, number, number | null, number, number | null] | undefined;
     let next = 0;
     const hold = (upTo: number): void => {
       for (; next < Math.min(upTo, g.pixels * 2); next += 1) {
@@ -52,7 +52,9 @@ export class Sequence {
         const acked = data[i + counter];
         const sent = receives ? acked : acked + data[i + B.OUTSTANDING];
         const sacked = receives ? 0 : data[i + B.SACKED];
-        known = [acked, sent, receives ? acked : sent + data[i + B.NOTSENT], acked + data[i + window], sacked > 0 ? acked + sacked : null];
+        const unsent = data[i + B.NOTSENT];
+        const written = receives ? acked : unsent < 0 ? null : sent + unsent;
+        known = [acked, sent, written, acked + data[i + window], sacked > 0 ? acked + sacked : null];
       }
     }
     hold(Math.floor(((to - g.start) / g.pixel) * 2) + 1);

@@ -4,7 +4,7 @@ import { chooseNew, focusSome, reload, subscribe } from "./choice";
 import { events } from "./lists";
 import { session as askSession, type Listener } from "./live";
 import { bounds, flows, state, stores } from "./state";
-import { hear, jump } from "./time";
+import { jump, receiveTime } from "./time";
 import { E, R } from "./wire";
 
 /** Whether the histories are from before the connection was lost, or from before a change of the time
@@ -38,7 +38,7 @@ export const listener: Listener = {
     outdated = true;
   },
   rows(message) {
-    hear(message.now);
+    receiveTime(message.now);
     if (message.epoch !== state.epoch) startOver(message.epoch);
     if (outdated) reload(new Set(message.rows.map((row) => row[R.ID])));
     outdated = false;
@@ -49,7 +49,7 @@ export const listener: Listener = {
     state.listDirty = true;
   },
   chart(message) {
-    hear(message.now);
+    receiveTime(message.now);
     if (message.epoch !== state.epoch) startOver(message.epoch);
     for (const [id, buckets] of Object.entries(message.flows)) stores.get(id)?.push(buckets);
     state.dirty = true;
@@ -60,7 +60,7 @@ export const listener: Listener = {
     state.dirty = true;
   },
   status(message) {
-    hear(message.now);
+    receiveTime(message.now);
     if (message.epoch !== state.epoch) startOver(message.epoch);
     state.status = message;
     showStatus();

@@ -2,7 +2,7 @@
 // page is visible.
 import { Bounds } from "./bounds";
 import { setFocus } from "./choice";
-import { el, put, say } from "./dom";
+import { announce, el, put } from "./dom";
 import { number } from "./flows";
 import { Refusal, share as askShare } from "./live";
 import { facts, Lines, span, table } from "./sharetables";
@@ -247,7 +247,7 @@ export function setSide(side: Side): void {
     button.setAttribute("aria-pressed", String(button.dataset["side"] === side));
   }
   state.listDirty = true;
-  say(side === "flows" ? "Flows" : "Sharing");
+  announce(side === "flows" ? "Flows" : "Sharing");
   void refresh();
 }
 

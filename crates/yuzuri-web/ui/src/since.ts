@@ -1,7 +1,7 @@
 // The benefit of sharing: flows and their totals before it began, and since.
 import { rate, timeUs } from "./format";
 import type { Drawn } from "./drawn";
-import { jain, type Together } from "./reading";
+import { jain, type Totals } from "./reading";
 import type { Store } from "./ring";
 import { B } from "./wire";
 
@@ -52,8 +52,8 @@ export interface FlowCompared {
 }
 
 export interface Compared {
-  before: Together;
-  since: Together;
+  before: Totals;
+  since: Totals;
   flows: FlowCompared[];
 }
 
@@ -86,7 +86,7 @@ function over(flow: Drawn, from: number, to: number): Means | undefined {
   return { rateBps: (bytes * 8e6) / us, srttUs: count > 0 ? sum / count : 0, retransmitsPerS: (retransmits * 1e6) / us };
 }
 
-/** What was found for the time before, which no longer changes. */
+/** Means of the time before sharing began, which no longer change. */
 const befores = new WeakMap<Store, { from: number; to: number; means: Means }>();
 
 function meansBefore(flow: Drawn, from: number, to: number): Means | undefined {
@@ -97,7 +97,7 @@ function meansBefore(flow: Drawn, from: number, to: number): Means | undefined {
   return means;
 }
 
-function together(flows: readonly (Means | undefined)[]): Together | undefined {
+function totals(flows: readonly (Means | undefined)[]): Totals | undefined {
   const known = flows.filter((means): means is Means => means !== undefined);
   const rates = known.map((means) => means.rateBps);
   const srtts = known.map((means) => means.srttUs).filter((srtt) => srtt > 0).sort((a, b) => a - b);
@@ -116,6 +116,6 @@ export function beforeAndSince(drawn: readonly Drawn[], since: number | undefine
   if (since - begin < MIN_US) return undefined;
   const settled = Math.max(since + SETTLES_US, now - MAX_US);
   const flows = drawn.map((flow) => ({ flow, before: meansBefore(flow, begin, since), since: over(flow, settled, now) }));
-  const [before, after] = [together(flows.map((each) => each.before)), together(flows.map((each) => each.since))];
+  const [before, after] = [totals(flows.map((each) => each.before)), totals(flows.map((each) => each.since))];
   return before === undefined || after === undefined ? undefined : { before, since: after, flows };
 }

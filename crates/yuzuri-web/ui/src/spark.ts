@@ -1,6 +1,6 @@
 // A flow's last half minute as a sparkline: throughput as an area, and the window. It is SVG and
-// not a canvas: each canvas is a layer of its own in the browser, and a list of them costs the
-// chart its frames.
+// not a canvas: each canvas is a layer of its own in the browser, and many of them reduce the
+// chart's frame rate.
 import { svg } from "./dom";
 import { SPARK_POINTS, type Flow } from "./flows";
 

@@ -1,6 +1,6 @@
-// The list of flows. Rows are kept and changed in place. Only visible rows are updated and drawn at
-// each turn, and the style sheet excludes the others from layout: a list of hundreds must not cost
-// the chart its frames.
+// The list of flows. Rows are kept and changed in place. Only visible rows are updated and drawn in
+// each turn, and the style sheet excludes the others from layout: a list of hundreds must not
+// reduce the chart's frame rate.
 import { put } from "./dom";
 import { closedAt, endedAt, flowRate, number, type Flow, type Flows } from "./flows";
 import { count, rate, timeUs } from "./format";

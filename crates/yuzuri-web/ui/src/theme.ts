@@ -42,7 +42,8 @@ export function isDark(): boolean {
   return chosen === undefined ? matchMedia("(prefers-color-scheme: dark)").matches : chosen === "dark";
 }
 
-/** Follows the system; `changed` is called after each change. Returns what is to be called after another. */
+/** Follows the system; `changed` is called after each change. Returns the function to call after a
+ * change from elsewhere. */
 export function followTheme(changed: () => void): () => void {
   const refresh = (): void => {
     cache = new Map();

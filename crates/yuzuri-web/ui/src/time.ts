@@ -8,7 +8,7 @@ import { state } from "./state";
 export const BEHIND_US = 160_000;
 
 /** The newest time received, and when it was received. */
-let heard = { now: 0, at: 0 };
+let received = { now: 0, at: 0 };
 let shown = 0;
 
 /** How fast time passes there: 1 live, otherwise the replay's speed. */
@@ -17,19 +17,19 @@ export function speed(): number {
   return replay === null || replay === undefined ? 1 : replay.paused ? 0 : replay.speed;
 }
 
-export function hear(now: number): void {
-  heard = { now, at: performance.now() };
+export function receiveTime(now: number): void {
+  received = { now, at: performance.now() };
 }
 
 /** The newest time received; 0 before the first. */
-export const newest = (): number => heard.now;
+export const newest = (): number => received.now;
 
 /** The current time there, extrapolated from the newest message; it never goes back, except after
  * `jump`. */
 export function now(): number {
-  if (heard.at === 0) return 0;
-  const since = state.link.state === "open" ? Math.min((performance.now() - heard.at) * 1000 * speed(), 400_000 * Math.max(speed(), 1)) : 0;
-  shown = Math.max(shown, heard.now + since);
+  if (received.at === 0) return 0;
+  const since = state.link.state === "open" ? Math.min((performance.now() - received.at) * 1000 * speed(), 400_000 * Math.max(speed(), 1)) : 0;
+  shown = Math.max(shown, received.now + since);
   return shown;
 }
 

@@ -2,7 +2,7 @@
 import { panels } from "./chart";
 import { drawn } from "./charted";
 import { setFocus } from "./choice";
-import { el, put, say } from "./dom";
+import { announce, el, put } from "./dom";
 import { isSingle } from "./drawn";
 import { describe } from "./eventlist";
 import { spanned } from "./gestures";
@@ -19,7 +19,7 @@ export const MAX_SPAN_US = 2 * 3600e6;
 export function setFollow(on: boolean): void {
   state.follow = on;
   showFollow();
-  say(on ? (inReplay() ? "Following the replay" : "Following live") : "View frozen; data keeps coming");
+  announce(on ? (inReplay() ? "Following the replay" : "Following live") : "View frozen; data keeps coming");
   state.dirty = true;
 }
 
@@ -68,8 +68,8 @@ export function setCursor(time: number | undefined, spoken: boolean): void {
   if (!spoken || time === undefined) return;
   const flow = drawn()[0];
   const values = flow === undefined ? undefined : read(flow, panels[0], 0, time, flows.all.get(flow.id)?.row);
-  if (values === undefined) say(`${timeText(time, 3)}: nothing known`);
-  else say(`${timeText(time, 3)}: cwnd ${values.cwnd}, ssthresh ${values.ssthresh}, throughput ${values.rate}, srtt ${values.srtt}, in flight ${values.inFlight}, ${values.state}, limited by ${values.limit}`);
+  if (values === undefined) announce(`${timeText(time, 3)}: nothing known`);
+  else announce(`${timeText(time, 3)}: cwnd ${values.cwnd}, ssthresh ${values.ssthresh}, throughput ${values.rate}, srtt ${values.srtt}, in flight ${values.inFlight}, ${values.state}, limited by ${values.limit}`);
 }
 
 /** Shows everything since the start of the observation. */
@@ -86,7 +86,7 @@ export function goTo(event: EventData): void {
   if (time < state.view.from || time > state.view.to) state.view = { from: time - state.span / 2, to: time + state.span / 2 };
   setCursor(time, false);
   const { what, why } = describe(event, state.session);
-  say(`${timeText(time, 3)}: ${what} ${why}, ${event[E.PLACE]}`);
+  announce(`${timeText(time, 3)}: ${what} ${why}, ${event[E.PLACE]}`);
 }
 
 export function nextEvent(back: boolean): void {

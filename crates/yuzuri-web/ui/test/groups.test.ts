@@ -52,7 +52,7 @@ function sender(cut: number, bytes: [number, number], srtts: [number, number]): 
   return { id: "", name: "", store, receives: false, mss: 1448, bounds: undefined, end: 40e6 };
 }
 
-test("what sharing has brought is told once there is enough of both", () => {
+test("the benefit of sharing is shown once there is enough data before and since", () => {
   const flows = [sender(20e6, [900_000, 500_000], [140_000, 40_000]), sender(20e6, [100_000, 500_000], [142_000, 42_000])];
   const compared = beforeAndSince(flows, 20e6, 40e6);
   assert.ok(compared !== undefined);

@@ -70,7 +70,7 @@ test("limits lie where they held, at every zoom and after buckets are joined", (
     columns.fill(store, g, 6e6, false);
     const at = (us: number): string | undefined => limitName(columns.limit[Math.floor((us - g.start) / g.pixel)]);
     assert.deepEqual([1e6, 1.5e6, 2.5e6, 3.5e6, 4.7e6, 5.5e6].map(at), ["path", "path", "application", "application", "application", "path"], `${pixels} pixels`);
-    assert.equal(at(6.1e6), undefined, "nothing is told of what comes after the last record");
+    assert.equal(at(6.1e6), undefined, "nothing is known after the last record");
   }
 });
 
@@ -186,7 +186,7 @@ test("the CSV has the data and cannot smuggle formulas", () => {
   assert.equal(lines[90].split(",").length - 1, lines[0].split(",").length);
 });
 
-test("quantities read as in the other faces", () => {
+test("quantities are formatted as in the other user interfaces", () => {
   assert.deepEqual([rate(0), rate(950_400), rate(999_600), rate(12_345_678)], ["0 bit/s", "950 kbit/s", "1.00 Mbit/s", "12.3 Mbit/s"]);
   assert.deepEqual([timeUs(123), timeUs(1_200_000)], ["0.12 ms", "1.20 s"]);
   assert.deepEqual([elapsed(61_500_000, 1), elapsed(3_600e6, 0), elapsed(-500_000, 1)], ["1:01.5", "1:00:00", "-0:00.5"]);

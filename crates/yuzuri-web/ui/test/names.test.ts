@@ -29,18 +29,18 @@ function named(...all: Partial<Who>[]): Flows {
 
 const names = (flows: Flows): string[] => [...flows.all.values()].map((flow) => flow.name);
 
-test("a flow alone is called by the other end", () => {
+test("a flow alone is named by the other end", () => {
   assert.deepEqual(names(named({})), ["→ 10.0.0.1:4950"]);
 });
 
-test("terminals that send to one server are called by what differs of their names", () => {
+test("terminals that send to one server are named by the parts of their names that differ", () => {
   const flows = named(...[0, 1, 12].map((n) => ({ netns_name: `lab-7-t${n}`, local: `10.1.0.${n}:4000${n}` })));
   assert.deepEqual(names(flows), ["t0", "t1", "t12"]);
   assert.equal(flows.all.get("1")?.more, "→ 10.0.0.1:4950 · send/7 · netns lab-7-t1 · cubic · from 10.1.0.1:40001");
   assert.equal(flows.all.get("1")?.owner, "send/7 · netns lab-7-t1 · cubic");
 });
 
-test("flows of one terminal are called by the other end, the process, and the local port where they agree in all else", () => {
+test("flows of one terminal are named by the other end, the process, and the local port where all else is equal", () => {
   assert.deepEqual(names(named({ remote: "1.1.1.1:443" }, { remote: "2.2.2.2:443" })), ["→ 1.1.1.1:443", "→ 2.2.2.2:443"]);
   assert.deepEqual(names(named({ process: "curl" }, { process: "ssh" })), ["curl", "ssh"]);
   assert.deepEqual(names(named({ local: "10.0.0.2:1" }, { local: "10.0.0.2:2" })), ["→ 10.0.0.1:4950 :1", "→ 10.0.0.1:4950 :2"]);
@@ -100,7 +100,7 @@ test("a spike does not set the scale, and steady values do", () => {
   }
 });
 
-test("the address tells how flows are shown at first", () => {
+test("the address selects the initial view", () => {
   assert.equal(viewIn("#token=abc&view=overlay"), "over");
   assert.equal(viewIn("#view=multiples"), "small");
   assert.equal(viewIn("#token=abc"), undefined);

@@ -36,7 +36,7 @@ test("sent is above acknowledged by what is outstanding, written above it by wha
   assert.ok(sequence.range.to > 104_000 && sequence.range.from === 0);
 });
 
-test("nothing is drawn after the end, and a receiver sees nothing on its way", () => {
+test("nothing is drawn after the end, and a receiver sees nothing in flight", () => {
   const sequence = new Sequence();
   sequence.fill(store(100), grid(0, 400_000, 200), 200_000, true);
   assert.equal(sequence.acked[399], null);
@@ -52,6 +52,18 @@ test("a window far beyond does not flatten the lines", () => {
   const sequence = new Sequence();
   sequence.fill(made, grid(0, 410_000, 200), 410_000, false);
   assert.ok(sequence.range.to < 200_000, String(sequence.range.to));
+});
+
+test("unsent data that is unknown is not drawn", () => {
+  const made = store(100);
+  const unknown = new Array<number>(STRIDE).fill(0);
+  Object.assign(unknown, { [B.START]: 400_000, [B.LAST]: 400_000, [B.ACKED]: 100_000, [B.OUTSTANDING]: 5000, [B.NOTSENT]: -1, [B.SND_WND]: 9000 });
+  made.push(unknown);
+  const sequence = new Sequence();
+  sequence.fill(made, grid(0, 410_000, 205), 410_000, false);
+  const at = sequence.sent.lastIndexOf(105_000);
+  assert.ok(at > 0);
+  assert.deepEqual([sequence.written[at], sequence.windowEnd[at], sequence.written[at - 12]], [null, 109_000, 106_000]);
 });
 
 test("a view that begins within a bucket begins with the values of the one before", () => {

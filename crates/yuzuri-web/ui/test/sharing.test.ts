@@ -107,7 +107,7 @@ test("the status is put in words", () => {
   assert.deepEqual(words.remarks(status), ["1 flow with other local addresses, not bounded."]);
 });
 
-test("what the daemon does not know, or another version says, is said as such", () => {
+test("unknown values, and those of another version, are shown as such", () => {
   const { why_not: _, ...status } = golden();
   assert.equal(words.policy({ ...status, steers: false, why_not: "no BTF" }), "yuzuri, but nothing is bounded: no BTF");
   const { summary, group: __, leader: ___, ...silent } = status.interfaces[0];
@@ -120,7 +120,7 @@ test("what the daemon does not know, or another version says, is said as such", 
   assert.equal(words.remarks({ ...status, keyed: false, interfaces: [], flows_elsewhere: 0, problems: ["eth0: gone"] }).length, 3);
 });
 
-test("what sharing brought and what is waited for are said, and neither is a problem", () => {
+test("the benefit of sharing and pending conditions are shown, and neither is a problem", () => {
   const status = golden();
   const [wlan] = status.interfaces;
   const { benefit: _, ...unknown } = wlan;
@@ -135,7 +135,7 @@ test("what sharing brought and what is waited for are said, and neither is a pro
   assert.ok(!isStatus({ ...waiting, interfaces: [{ ...wlan, benefit: { before: benefit.before } }] } as unknown as ShareAnswer));
 });
 
-test("warnings and members of another key are said with what they mean for a transfer", () => {
+test("warnings and members with another key are shown with their effect on a transfer", () => {
   const status = golden();
   const [wlan] = status.interfaces;
   assert.ok(isStatus({ ...status, warnings: ["key file /etc/yuzuri/share.key: its mode 0644 …"] }));

@@ -12,7 +12,7 @@ use yuzuri_trace::recording::PipeWriter;
 use yuzuri_trace::{Item, Session};
 use yuzuri_watch::Sink;
 
-/// Feeds the program that identifies congestion controls.
+/// Feeds the program that identifies congestion control algorithms.
 pub struct Identify {
     child: Child,
     /// `None`: the program has ended, which was reported.

@@ -180,8 +180,8 @@ pub fn announce(session: &Session) {
     }
 }
 
-/// The time for which records are gathered where no picture moves with them: lines and a recording
-/// are the same a few hundredths of a second later, and each batch wakes a thread for each of them.
+/// Batching interval when no page is served. Lines and recordings tolerate this delay, and every
+/// batch wakes one thread for each sink.
 const GATHER: Duration = Duration::from_millis(50);
 
 /// Reads the source and feeds the sinks until it is stopped, the time is over, or a sink fails.

@@ -85,7 +85,8 @@ impl Rows {
         if let Some(known) = self.flows.get_mut(&flow.id) {
             known.limits.controlled_by(&flow.congestion_control);
             let before = std::mem::replace(&mut known.flow, flow.clone());
-            // The process of a flow that is older than the observation is looked for meanwhile.
+            // The process of a flow that predates the observation is found only after the flow was
+            // first reported.
             if before.owner.is_none() && !owner.is_empty() {
                 self.flush(out)?;
                 writeln!(out, "{}", one_line(&format!("flow {}:{owner}", flow.id)))?;
@@ -321,7 +322,7 @@ mod tests {
     /// The window's behaviour is meaningful only with the name of the congestion control, at first
     /// and after a change.
     #[test]
-    fn rows_know_the_congestion_control() {
+    fn rows_state_the_congestion_control() {
         let mut rows = Rows::new(NARROW, 0);
         let mut out = Vec::new();
         let named = |name: &str| {
@@ -376,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_again_at_once_is_one_row_with_its_number() {
+    fn consecutive_equal_events_are_one_row_with_their_count() {
         let resent = |ms| event(ms, Kind::Retransmit, Reason::FastRetransmit, CaState::Recovery);
         let entered = event(1, Kind::State, Reason::FastRetransmit, CaState::Recovery);
         let rows = printed(NARROW, "10.0.0.1:443", &[entered, resent(2), resent(3), resent(4), entered]);

@@ -113,8 +113,8 @@ impl Summary {
         out
     }
 
-    /// The flows that share a bottleneck, in lines of at most `room` characters; empty if that is
-    /// not known of any.
+    /// The flows that share a bottleneck, in lines of at most `room` characters; empty if no flows
+    /// are known to share one.
     fn shared_bottlenecks(&self, room: Option<usize>) -> String {
         let found = self.totals.shared_bottlenecks();
         let text = |(flows, found): &(Vec<&FlowTotals>, _)| {

@@ -115,7 +115,7 @@ impl Flows {
                     answer.delays.add(now.time_us, rtt_us, &mut timed);
                 }
             }
-            // A capture contains a flow whole.
+            // A capture contains the whole flow.
             answer.delays.close(&mut timed);
             answer.flow = Some(flow);
         }

@@ -83,9 +83,9 @@ fn nothing_of(filter: &str) -> String {
     }
 }
 
-/// Queries the kernel once: what its chronographs have reached, and at the end flows that are still
-/// open, since a flow that fell silent has no record of its silence. `None` if that is not
-/// possible; then a flow is described up to its latest record.
+/// Polls the kernel once: before the observation for the initial values of its chronographs, and
+/// after it for the flows that are still open, because an idle flow produces no records. `None` if
+/// polling is not possible; a flow is then described up to its last record.
 fn watch_flows(filter: &Filter, args: &WhyArgs) -> Option<Vec<Item>> {
     // The monitor has already selected flows by their processes.
     let everyone = Filter { pids: Vec::new(), names: Vec::new(), ..filter.clone() };

@@ -123,7 +123,7 @@ pub fn end(args: &WhyArgs, flows: &Flows, observed: &Observed<'_>) -> anyhow::Re
     if flows.one_way() > 0 {
         let one_way = connections(flows.one_way() as usize);
         yuzuri_exit::note!(
-            "yuzuri: {one_way} captured in one direction only: what limits a sender shows in its data and their ACKs"
+            "yuzuri: {one_way} captured in one direction only: finding a sender's limit needs its data and their ACKs"
         );
     }
     if beyond > 0 {

@@ -25,7 +25,7 @@ pub fn text(bytes: &[u8]) -> String {
 pub struct Daemon {
     pub child: Child,
     pub runtime: PathBuf,
-    pub said: Arc<Mutex<String>>,
+    pub messages: Arc<Mutex<String>>,
 }
 
 impl Daemon {
@@ -35,16 +35,16 @@ impl Daemon {
         command.args(["share", "--runtime"]).arg(&runtime).arg("--state").arg(folder.join("state"));
         command.args(words).stderr(Stdio::piped()).stdout(Stdio::null());
         let mut child = command.spawn().unwrap();
-        let said = Arc::new(Mutex::new(String::new()));
-        let (lines, into) = (BufReader::new(child.stderr.take().unwrap()), said.clone());
+        let messages = Arc::new(Mutex::new(String::new()));
+        let (lines, into) = (BufReader::new(child.stderr.take().unwrap()), messages.clone());
         std::thread::spawn(move || {
             for line in lines.lines().map_while(Result::ok) {
-                let mut said = into.lock();
-                said.push_str(&line);
-                said.push('\n');
+                let mut messages = into.lock();
+                messages.push_str(&line);
+                messages.push('\n');
             }
         });
-        Daemon { child, runtime, said }
+        Daemon { child, runtime, messages }
     }
 
     /// As [`Daemon::spawn`], and waits until it shares. `None`, with a printed reason, if the
@@ -52,9 +52,13 @@ impl Daemon {
     pub fn or_skip(test: &str, cell: &Cell, folder: &Path, words: &[&str]) -> Option<Daemon> {
         let mut daemon = Daemon::spawn(cell, 1, folder, words);
         let ended = |daemon: &mut Daemon| daemon.child.try_wait().unwrap().is_some();
-        assert!(eventually(|| daemon.said("sharing;") || ended(&mut daemon)), "{}", daemon.all());
+        assert!(eventually(|| daemon.reported("sharing;") || ended(&mut daemon)), "{}", daemon.all());
         if ended(&mut daemon) {
-            assert!(daemon.said("not permitted") || daemon.said("it needs struct_ops"), "{}", daemon.all());
+            assert!(
+                daemon.reported("not permitted") || daemon.reported("it needs struct_ops"),
+                "{}",
+                daemon.all()
+            );
             println!("{test}: skipped: {}", daemon.all());
             return None;
         }
@@ -62,11 +66,11 @@ impl Daemon {
     }
 
     pub fn all(&self) -> String {
-        self.said.lock().clone()
+        self.messages.lock().clone()
     }
 
-    pub fn said(&self, words: &str) -> bool {
-        self.said.lock().contains(words)
+    pub fn reported(&self, words: &str) -> bool {
+        self.messages.lock().contains(words)
     }
 
     pub fn signal(&self, signal: nix::sys::signal::Signal) {

@@ -68,15 +68,15 @@ impl Running {
     }
 
     /// Reads standard error up to a line that contains `words`.
-    pub fn says(&mut self, words: &str) -> String {
+    pub fn wait_for_message(&mut self, words: &str) -> String {
         let stderr = self.0.stderr.as_mut().unwrap();
         let mut line = Vec::new();
         let mut byte = [0];
         while stderr.read(&mut byte).unwrap() == 1 {
             if byte[0] == b'\n' {
-                let said = text(&line);
-                if said.contains(words) {
-                    return said;
+                let messages = text(&line);
+                if messages.contains(words) {
+                    return messages;
                 }
                 line.clear();
             } else {

@@ -7,7 +7,7 @@
 //! | What | Distribution |
 //! |---|---|
 //! | Terminals | 1 to 64, log-even |
-//! | Access network | even: DSL or cable (RTT 8 to 60 ms; up 0.5 to 50 Mbit/s, down 2 to 20 times as fast); fibre (RTT 2 to 40 ms, 50 to 1000 Mbit/s); mobile (RTT 25 to 120 ms, jitter of 2 to 30 ms each way, 2 to 100 Mbit/s, another rate each 1 to 8 s, by a factor of 0.4 to 2.5 from the initial rate); satellite (RTT 500 to 700 ms, up 1 to 10 Mbit/s, down 2 to 10 times as fast); all log-even |
+//! | Access network | even: DSL or cable (RTT 8 to 60 ms; up 0.5 to 50 Mbit/s, down 2 to 20 times as fast); fibre (RTT 2 to 40 ms, 50 to 1000 Mbit/s); mobile (RTT 25 to 120 ms, jitter of 2 to 30 ms each way, 2 to 100 Mbit/s, a new rate every 1 to 8 s, by a factor of 0.4 to 2.5 from the initial rate); satellite (RTT 500 to 700 ms, up 1 to 10 Mbit/s, down 2 to 10 times as fast); all log-even |
 //! | Queue of the wire | what the rate carries in 10 to 2000 ms, log-even, at least 10 packets (75 %); FQ-CoDel (25 %) |
 //! | Access point | drop-tail of 100, 400 or 1000 packets (25 % each); FQ-CoDel with airtime fairness (25 %) |
 //! | Loss | none (60 %), random from 1e-5 to 3e-3, log-even (40 %) |

@@ -1,6 +1,6 @@
-//! What each terminal carried, relative to what it could carry alone at the same moment. Radios and
-//! the wire change within a run: a rate over the initial rate alone then shows the change, and not
-//! whether the terminals shared evenly.
+//! Each terminal's rate relative to its rate alone at the same moment. Radios and the wire change
+//! within a run: a rate over the initial rate alone then shows the change, and not whether the
+//! terminals shared evenly.
 
 use super::draw::Drawn;
 use super::rates::Rates;
@@ -11,7 +11,7 @@ use yuzuri_sim::{MSS_BYTES, Observation, Segment, Steer};
 /// A run of `steer`, with the sums of each terminal.
 pub struct Alone<'a> {
     steer: &'a mut dyn Steer,
-    /// After this time the figures count.
+    /// The figures count from this time on.
     from: Time,
     rates: Rates,
     delivered: Vec<u64>,

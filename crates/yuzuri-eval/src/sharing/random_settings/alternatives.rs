@@ -142,7 +142,7 @@ pub fn tables(seed: u64, compared: &[Compared]) -> String {
 
 /// Table columns: total relative to the first contender's (5th percentile and median), Jain's index
 /// (mean and 10th percentile), queue in ms (median and 90th percentile), and median time of 1 MB in
-/// seconds. Each item has a contender's figures, and those of the first contender.
+/// seconds. Each item has a contender's figures and those of the first contender.
 pub fn columns<'a>(settings: impl Iterator<Item = [&'a Figures; 2]>) -> String {
     let settings: Vec<[&Figures; 2]> = settings.collect();
     let of = |number: fn(&[&Figures; 2]) -> f64| settings.iter().map(number).collect::<Vec<f64>>();

@@ -9,7 +9,7 @@
 //! | Path | RTT 2 to 300 ms, log-even; 5 to 900 Mbit/s, log-even |
 //! | Queue of the wire | drop-tail of 50 to 2000 packets, log-even (50 %), CoDel (25 %), FQ-CoDel (25 %) |
 //! | Access point | drop-tail of 100 (20 %), 400 (40 %) or 1000 packets (20 %); FQ-CoDel with airtime fairness (20 %) |
-//! | Loss | none (50 %), random 1e-4 or 1e-3 (17 % each), bursts of 10 packets on average that begin once in 3,000 to 100,000 packets, log-even (17 %) |
+//! | Loss | none (50 %), random 1e-4 or 1e-3 (17 % each), bursts of 10 packets on average that begin once per 3,000 to 100,000 packets, log-even (17 %) |
 //! | Destinations | 25 %: 2 to 8, each 1 to 200 ms further away, log-even |
 //! | Traffic | the first terminal uploads all the time; the others: 50 % upload all the time, 10 % upload 1 MB once, 10 % on/off of 0.5 to 8 s, 10 % web (a request of 400 bytes, 10 kB to 1 MB of answer, 0.5 to 8 s of thinking), 5 % calls (160 bytes each way, 20 ms between an answer and the next question), 5 % large requests (1 to 200 kB), 10 % download all the time |
 //! | Newcomers, leavers | 25 % of the settings: a third of the terminals begins after 0 to 32 s, a third ends after 5 to 29 s |
@@ -18,8 +18,8 @@
 //! | Messages | each is lost with a probability of 0 (50 %), 1 % or 5 % (25 % each); each waits behind its terminal's queue |
 //!
 //! The model lacks: several connections of one terminal, calls whose rate does not depend on
-//! answers, jitter of the path, more than one change, reports that are rarer the more terminals
-//! send, stations with FQ-CoDel as Linux drivers have.
+//! answers, jitter of the path, more than one change, reports that become rarer with more senders,
+//! and stations with FQ-CoDel as in Linux drivers.
 
 use yuzuri_netmodel::Random;
 use yuzuri_netmodel::queue::{CodelConfig, FqCodelConfig, QueueConfig};
@@ -51,7 +51,7 @@ pub struct Drawn {
 }
 
 impl Drawn {
-    /// Whether a terminal uploads from beginning to end: fairness is judged among these.
+    /// Whether a terminal uploads from beginning to end: fairness is evaluated among these.
     pub fn is_steady(&self, terminal: usize) -> bool {
         let terminal = &self.scenario.terminals[terminal];
         terminal.traffic == Terminal::uploading().traffic

@@ -30,12 +30,12 @@ pub struct Figures {
     /// With outsiders: the rate of those that share relative to an equal share, among the same
     /// terminals and in the same unit.
     pub inside: Option<f64>,
-    /// Mean time above the path's least round-trip time, ms, over the same terminals.
+    /// Mean time above the path's minimum round-trip time, ms, over the same terminals.
     pub queue_ms: f64,
     /// The duration of each upload of 1 MB, seconds; an unfinished one counts until the end of the
     /// run.
     pub uploads_s: Vec<f64>,
-    /// Mean time of an exchange of each terminal that asks and waits, ms.
+    /// Mean duration of an exchange of each terminal that sends requests and waits for answers, ms.
     pub exchanges_ms: Vec<f64>,
 }
 
@@ -129,7 +129,7 @@ impl Outcome {
             ),
         ];
         match ours.inside {
-            Some(inside) => harms.push((1.0 - inside, format!("{inside:.2} of an equal part"))),
+            Some(inside) => harms.push((1.0 - inside, format!("{inside:.2} of an equal share"))),
             None => harms
                 .push((cubic.jain - ours.jain, format!("Jain {:.3} (CUBIC {:.3})", ours.jain, cubic.jain))),
         }

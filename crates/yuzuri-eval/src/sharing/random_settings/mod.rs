@@ -50,8 +50,8 @@ pub enum Distribution {
     /// Radio cells of all kinds before one wire: what the policy was developed on
     #[default]
     Cell,
-    /// DSL, cable, fibre, mobile and satellite, roaming, other congestion controls outside: what it
-    /// was not developed on
+    /// DSL, cable, fibre, mobile and satellite, roaming, outsiders with other congestion control
+    /// algorithms: what it was not developed on
     Access,
 }
 

@@ -12,7 +12,8 @@ use yuzuri_sim::cc::Bounds;
 use yuzuri_sim::{Fixed, ScenarioError};
 use yuzuri_stats::quantile;
 
-/// The smallest window that the policy sets, segments: with less, delayed ACKs stall a flow.
+/// The smallest window that the policy sets, segments: with a smaller one, delayed ACKs stall a
+/// flow.
 const MIN_WINDOW: u32 = 4;
 /// A queue within this time after a change of the wire or of a radio is attributed to the change.
 const CHANGES_FOR_MS: u64 = 5_000;
@@ -49,7 +50,7 @@ impl Sums {
         }
     }
 
-    /// Adds the queues of the members that are judged, ms, in this phase of the group.
+    /// Adds the queues of the evaluated members, ms, in this phase of the group.
     pub fn add(&mut self, now: Time, phase: Phase, queues_ms: &[f64]) {
         if now < self.from {
             return;
@@ -92,7 +93,7 @@ pub fn with_min_windows(drawn: &Drawn) -> Result<Figures, ScenarioError> {
 /// The best possible results by class, and the composition of each long queue.
 pub fn table(outcomes: &[Outcome]) -> String {
     let mut text = String::from(
-        "\nWhat is possible: an oracle knows what each can have at each moment; the least windows are 4 segments a member, all the time.\n\n\
+        "\nThe best possible results: an oracle knows each member's possible rate at each moment; the least windows are always 4 segments per member.\n\n\
          | class | queue p90, ms: CUBIC | ours | oracle | least windows | above 400 ms: ours | oracle | least windows | \
          total over CUBIC p5: ours | oracle |\n|---|---|---|---|---|---|---|---|---|---|\n",
     );
@@ -124,8 +125,8 @@ pub fn table(outcomes: &[Outcome]) -> String {
         ];
         let _ = writeln!(text, "| {class} | {} |", columns.join(" | "));
     }
-    text += "\nQueues of more than 400 ms without outsiders, ms: what no window shortens, what an oracle has, and when ours stands.\n\n\
-         | setting | CUBIC | ours | oracle | least windows | in start-up | after a change | standing | held | what it is |\n\
+    text += "\nQueues of more than 400 ms without outsiders, ms: the part that no window reduces, the oracle's queue, and when ours occurs.\n\n\
+         | setting | CUBIC | ours | oracle | least windows | in start-up | after a change | standing | held | description |\n\
          |---|---|---|---|---|---|---|---|---|---|\n";
     let mut long: Vec<&Outcome> = outcomes
         .iter()

@@ -39,7 +39,7 @@ pub struct Sums {
     from: Time,
     /// By terminal: the path's minimum round-trip time, ms; `None` if it is not evaluated.
     base_ms: Vec<Option<f64>>,
-    /// By terminal: the minimum of the far clock's time minus ours, ms.
+    /// By terminal: the minimum of the receiver's clock minus ours, ms.
     min_offset_ms: Vec<Option<u32>>,
     sum: QueueDelays,
     samples: u32,
@@ -63,7 +63,7 @@ impl Sums {
         }
     }
 
-    /// Adds a tick, and returns the queues of the members that it counts, ms.
+    /// Adds a tick, and returns the queues of the evaluated members, ms.
     pub fn add(&mut self, now: Time, terminals: &[Option<Observation>]) -> Vec<f64> {
         let mut queues_ms = Vec::new();
         for ((seen, base_ms), min_offset_ms) in

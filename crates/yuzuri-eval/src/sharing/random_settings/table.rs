@@ -13,8 +13,8 @@ const WORST: usize = 10;
 pub fn tables(seed: u64, outcomes: &[Outcome]) -> String {
     let mut text = format!(
         "\n### {} random settings, seed {seed}\n\n\
-         `yuzuri` (balanced) beside CUBIC. A setting is lost where the total, Jain's index, the queue, the time of 1 MB or the equal part beside\n\
-         outsiders is worse by more than a tenth; won where nothing is, and the total, the index or the queue is better by as much.\n\
+         `yuzuri` (balanced) beside CUBIC. A setting is lost if the total, Jain's index, the queue, the time of 1 MB or the equal part beside\n\
+         outsiders is worse by more than a tenth; won if none is, and the total, the index or the queue is better by as much.\n\
          CUBIC in brackets. Times of 1 MB and of exchanges are medians over all terminals of the class.\n\n\
          | class | settings | won | lost | Jain mean | p10 | below 0.8 | total over CUBIC p5 | median | queue median, ms | p90 | \
          equal part beside outsiders, median | below 0.8 | 1 MB, s | exchange, ms |\n|---|{}\n",
@@ -41,8 +41,8 @@ pub fn tables(seed: u64, outcomes: &[Outcome]) -> String {
     worst.sort_by(|a, b| b.0.total_cmp(&a.0));
     let _ = writeln!(
         text,
-        "\nThe {WORST} with the most harm, and the fractions of time in each state of the group:\n\n\
-         | setting | harm | start-up | wide | doubt | what it is |\n|---|---|---|---|---|---|"
+        "\nThe {WORST} with the greatest harm, and the fractions of time in each state of the group:\n\n\
+         | setting | harm | start-up | wide | doubt | description |\n|---|---|---|---|---|---|"
     );
     for (_, why, outcome) in worst.iter().take(WORST) {
         let percent = |part: f64| format!("{:.0} %", part * 100.0);
@@ -60,8 +60,8 @@ pub fn tables(seed: u64, outcomes: &[Outcome]) -> String {
     text
 }
 
-/// Jain's index of each rate relative to the rate alone at each moment. The index of the other
-/// tables uses the radio and the wire of the beginning.
+/// Jain's index of each rate relative to the rate alone at each moment. The index in the other
+/// tables uses the initial radios and wire.
 fn at_each_moment(outcomes: &[Outcome]) -> String {
     let mut text = String::from(
         "\nJain's index on rate over rate alone at each moment, by what each radio and the wire carry then (CUBIC, oracle):\n\n\
@@ -90,7 +90,7 @@ fn at_each_moment(outcomes: &[Outcome]) -> String {
 /// was possible.
 fn long_queues(outcomes: &[Outcome]) -> String {
     let mut text = format!(
-        "\nSettings with a queue of more than {LONG_MS:.0} ms, by where members wait most; medians, ms. The oracle knows what each can have:\n\n\
+        "\nSettings with a queue of more than {LONG_MS:.0} ms, by where members' packets wait longest; medians, ms. The oracle knows each member's possible rate:\n\n\
          | where | settings | with outsiders | with downloads | wide | queue | CUBIC | oracle |\n|---|{}\n",
         "---|".repeat(7)
     );
@@ -131,7 +131,7 @@ fn row(of: &[&Outcome]) -> String {
     let (upload, upload_before) = (all(&|o| o.shared.uploads_s.clone()), all(&|o| o.cubic.uploads_s.clone()));
     let (wait, wait_before) =
         (all(&|o| o.shared.exchanges_ms.clone()), all(&|o| o.cubic.exchanges_ms.clone()));
-    // Without such a draw there is no figure.
+    // Without such terminals there is no figure.
     let or_none = |of: &[f64], text: String| if of.is_empty() { "-".to_owned() } else { text };
     [
         of.len().to_string(),

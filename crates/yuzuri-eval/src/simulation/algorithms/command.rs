@@ -14,7 +14,7 @@ const MSS: u32 = 1448;
 #[derive(clap::Args)]
 pub struct Args {
     /// The kernel's traces: NAME_PATH.csv.xz (rows of tcp:tcp_probe) and NAME_PATH.events.txt.xz
-    /// (tcp_cong_state_set, tcp_retransmit_skb); without it, their saved figures are used
+    /// (tcp_cong_state_set, tcp_retransmit_skb); without this folder, their saved figures are used
     folder: Option<PathBuf>,
     /// Write the figures to this file (data/kernel_controls.csv)
     #[arg(long, value_name = "CSV")]

@@ -49,7 +49,7 @@ const BEHAVIOURS: [(&str, Behaviour); 4] = [
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only settings whose tag begins so
+    /// Only settings whose tag begins with this
     #[arg(default_value = "")]
     prefix: String,
 }

@@ -1,5 +1,5 @@
-//! Compares totals and fairness with ns-3.48: with Linux's recovery where recovery does not matter,
-//! with ns-3's where it does. `yuzuri-eval simulation ns3` prints all settings.
+//! Compares totals and fairness with ns-3.48: with Linux's loss recovery where recovery does not
+//! matter, with ns-3's where it does. `yuzuri-eval simulation ns3` prints all settings.
 
 use super::{Behaviour, Ns3Row, settings, simulated};
 
@@ -49,7 +49,7 @@ fn where_loss_recovery_does_not_matter_linux_recovery_matches_ns3() {
 }
 
 /// ns-3 does not undo reductions, has no RACK, reduces again on an RTO, and requests missed
-/// BlockAcks. With this behaviour the remaining settings match, too.
+/// BlockAcks. With this behaviour, the remaining settings match, too.
 #[test]
 fn where_loss_recovery_matters_ns3_recovery_matches_ns3() {
     for tag in DEPENDS_ON_RECOVERY {

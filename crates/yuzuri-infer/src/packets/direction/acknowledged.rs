@@ -11,7 +11,7 @@ use yuzuri_limits::significant_queue_us;
 const MAX_WAITING: usize = 1 << 16;
 /// The least retransmission timeout (`TCP_RTO_MIN`).
 const MIN_RTO_NS: i64 = 200_000_000;
-/// Segments acknowledged from which on a round that hardly sends shows that the window has fallen.
+/// Segments that a round must acknowledge to show, if it hardly sends, that the window has fallen.
 const MIN_DRAIN: f32 = 16.0;
 
 impl Direction {
@@ -21,8 +21,8 @@ impl Direction {
             return;
         }
         let ack = self.place(segment.ack);
-        if let Some(unseen) = &mut self.unseen {
-            unseen.acknowledged(ack, segment.time_ns);
+        if let Some(loss_trace) = &mut self.loss_trace {
+            loss_trace.acknowledged(ack, segment.time_ns);
         }
         let scale = if segment.flags.contains(Flags::SYN) { 0 } else { self.scale.unwrap_or(14) };
         if self.is_idle(segment, ack) {
@@ -46,7 +46,7 @@ impl Direction {
             blocks_used: sack.len() as u8,
         };
         if answer.timed {
-            self.signs.passed(timestamp, segment.time_ns);
+            self.observations.passed(timestamp, segment.time_ns);
         }
         if self.capture_point == CapturePoint::Sender || !answer.timed {
             self.act(&answer, &self.blocks(sack)[..sack.len()], segment.time_ns, Some(0));
@@ -74,10 +74,10 @@ impl Direction {
     fn receiver_window(&mut self, una: u64, window_end: u64, window: u16, more: bool) {
         let mss = u64::from(self.window_trace.mss_bytes.max(1));
         if !more && una == self.acted_to && window_end >= self.window_end.saturating_add(mss) {
-            self.signs.updated();
+            self.observations.updated();
         }
         self.window_end = window_end;
-        self.signs.window(window, more);
+        self.observations.window(window, more);
     }
 
     fn blocks(&self, sack: &[(u32, u32)]) -> Blocks {
@@ -175,14 +175,14 @@ impl Direction {
         }
     }
 
-    /// An acknowledgement takes effect on the sender. `stamp`: it does so now, and this is the
-    /// sender's clock (away from the sender).
+    /// An acknowledgement takes effect on the sender. `stamp`: the sender's clock (away from the
+    /// sender), if it takes effect now.
     #[inline]
     fn act(&mut self, answer: &Answer, blocks: &[(u64, u64)], now: i64, stamp: Option<u32>) {
         let una = self.board.una();
         let window_end = answer.ack.saturating_add(u64::from(answer.window_bytes));
         if !self.board.holds() && answer.ack <= una && blocks.is_empty() && !answer.ece {
-            // Only its window counts, as of most acknowledgements to a receiver.
+            // Only its window counts, as in most acknowledgements to an end that sends nothing.
             self.receiver_window(una, window_end, answer.window, answer.ack > self.acted_to);
             if answer.ack > self.acted_to {
                 self.acted(answer, now);
@@ -192,7 +192,7 @@ impl Direction {
         }
     }
 
-    /// The same with data outstanding, or with more than a window.
+    /// The same with data outstanding, or if the acknowledgement has more than a window.
     #[inline(never)]
     fn act_on_data(&mut self, answer: &Answer, blocks: &[(u64, u64)], now: i64, stamp: Option<u32>) {
         let una = self.board.una();
@@ -209,7 +209,7 @@ impl Direction {
             self.receiver_window(una, window_end, answer.window, answer.ack > self.acted_to);
         } else {
             self.window_end = window_end;
-            self.signs.window(answer.window, false);
+            self.observations.window(answer.window, false);
         }
         if answer.ece {
             self.open.round.ece += 1;
@@ -248,11 +248,11 @@ impl Direction {
             let there = answer.at_ns - sent_ns;
             if there >= 0 {
                 self.delays.there(there);
-                self.signs.there(there);
+                self.observations.there(there);
             }
             let several = answer.ack >= una + 2 * mss && blocks.is_empty();
             if several && self.is_late(there, now - sent_ns) {
-                self.signs.late(self.waited(there));
+                self.observations.late(self.waited(there));
             }
             if let Some(stamp) = stamp
                 && now > sent_ns
@@ -346,8 +346,8 @@ impl Direction {
         self.board.una() >= repair.until + u64::from(above)
     }
 
-    /// The part of the data delivered by the acknowledgement that ends loss recovery that its
-    /// sender did not know about before. If the capture lacks its selective acknowledgements, the
+    /// How much of the data delivered by the acknowledgement that ends loss recovery was new to the
+    /// sender. If the capture lacks its selective acknowledgements, the
     /// sender knew about everything outstanding at the start of the repair except its
     /// retransmissions, which arrived last.
     fn completed(&self, repair: &Repair, new_bytes: u64) -> u64 {
@@ -418,15 +418,15 @@ impl Direction {
             round.limits.application |= open.ran_out || open.small * 5 > round.sent || self.fin;
             let kept = self.window_trace.keep(*round);
             if self.repair.is_some() {
-                self.signs.repairs(false);
+                self.observations.repairs(false);
             }
             let room_bytes = self.window_end.saturating_sub(self.board.nxt());
-            self.signs.idle(
+            self.observations.idle(
                 !self.board.holds()
                     && self.scale.is_some()
                     && room_bytes < u64::from(self.window_trace.mss_bytes),
             );
-            self.signs.close(kept, self.capture_point);
+            self.observations.close(kept, self.capture_point);
             if kept && self.capture_point != CapturePoint::Sender {
                 self.clock.keep(open.ticks);
             }

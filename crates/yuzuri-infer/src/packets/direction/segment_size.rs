@@ -1,5 +1,5 @@
 //! The segment size of a flow whose SYNs were not captured, or whose path accepts less than they
-//! do.
+//! allow.
 
 /// Smaller common divisors arise by chance.
 const MIN_DIVISOR: u32 = 512;
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn short_packets_do_not_matter() {
+    fn short_packets_do_not_change_the_segment_size() {
         assert_eq!(estimated(52, &[100, 1448, 100, 731, 200, 200]), 1448);
         assert_eq!(estimated(52, &[2896, 1448, 100, 1448, 4344 + 80, 731, 2896]), 1448);
         assert_eq!(estimated(52, &[8948, 8948, 5000, 8948, 800]), 8948);

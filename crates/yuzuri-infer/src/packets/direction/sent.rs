@@ -1,8 +1,8 @@
 //! Data from the sender: segments, holes, loss recovery, and the flight that shows the window.
 
+use super::super::loss_trace::Collector;
+use super::super::observations::SentPacket;
 use super::super::scoreboard::Kind;
-use super::super::signs::SentPacket;
-use super::super::unseen::Collector;
 use super::{AT_ONCE_NS, Direction, Repair};
 use crate::window_trace::{CapturePoint, Cause, Reduction};
 use yuzuri_capture::{Flags, Segment};
@@ -82,8 +82,8 @@ impl Direction {
         }
         let mss = self.segment_size(segment);
         let end = start + u64::from(bytes);
-        if let Some(unseen) = &mut self.unseen {
-            unseen.data((start, end), now, mss);
+        if let Some(loss_trace) = &mut self.loss_trace {
+            loss_trace.data((start, end), now, mss);
         }
         if end < self.board.una() {
             // Older than anything outstanding: an unnecessary retransmission, or not of this flow.
@@ -106,8 +106,8 @@ impl Direction {
         if let (Some(repair), Some(from)) = (&mut self.repair, missed_from)
             && repair.until == from
         {
-            // Most likely sent before recovery began: a queue that the window had filled dropped
-            // it.
+            // The missing data was most likely sent before recovery began, and dropped by a queue
+            // that the window had filled.
             repair.until = start;
             if repair.reduction.before > 0.0 {
                 repair.reduction.before += (start - from) as f32 / mss as f32;
@@ -134,12 +134,12 @@ impl Direction {
                 let flight = self.board.in_flight();
                 let handshake_ns = self.window_trace.handshake_rtt_us.map(|us| i64::from(us) * 1000);
                 let sent = SentPacket { segments: count, ran_out: self.ran_out, flight_bytes: flight };
-                self.signs.sent(segment, sent, self.acted_passed, handshake_ns, self.capture_point);
+                self.observations.sent(segment, sent, self.acted_passed, handshake_ns, self.capture_point);
                 let outstanding = self.board.nxt() - self.board.una();
                 if flight == outstanding {
                     // Behind a hole, received data waits for the missing segment, not for its
                     // reader.
-                    self.signs.used(outstanding);
+                    self.observations.used(outstanding);
                 }
             }
             Kind::Again => {
@@ -148,7 +148,7 @@ impl Direction {
                 self.sent_again(start, now, silence_ns);
                 if let Some(repair) = &mut self.repair {
                     repair.again_bytes += u64::from(bytes);
-                    self.signs.repairs(repair.reduction.cause == Cause::Timeout);
+                    self.observations.repairs(repair.reduction.cause == Cause::Timeout);
                 }
             }
             Kind::Late => {}
@@ -166,7 +166,8 @@ impl Direction {
         self.fin |= segment.flags.contains(Flags::FIN);
     }
 
-    /// Processes a segment of the sender without data: it shows its clock, and what it has seen.
+    /// Processes a segment of the sender without data: it shows the sender's clock, and which
+    /// acknowledgements the sender has seen.
     #[inline]
     pub(in super::super) fn bare(&mut self, segment: &Segment) {
         if let Some((stamp, echo)) = segment.options.timestamps {
@@ -188,14 +189,14 @@ impl Direction {
             }
         }
         self.open.round.limits.application = true;
-        // Its last acknowledgement ended it, not the data that came after the pause.
+        // The last acknowledgement ended the round, not the data that came after the pause.
         self.close_round(self.last_acted_ns.clamp(self.open.round.start_ns.min(now), now));
         self.open.round.start_ns = now;
         self.open.round.idle_us = u32::try_from(since_sent_ns / 1000).unwrap_or(u32::MAX);
     }
 
-    /// How long the sender has sent nothing, by its own clock, ns: away from it, the last data came
-    /// late by its queue, and the next finds none. CUBIC's growth depends on this time.
+    /// How long the sender has sent nothing, by its own clock, ns: away from the sender, a queue
+    /// delayed the last data, and the next data finds none. CUBIC's growth depends on this time.
     fn by_sender_clock(&self, stamp: u32) -> Option<i64> {
         if self.capture_point == CapturePoint::Sender {
             return None;
@@ -255,7 +256,7 @@ impl Direction {
             && segment.options.timestamps.is_none()
             && let Some(rtt_us) = rtt_us
         {
-            self.unseen = Some(Box::new(Collector::new(rtt_us)));
+            self.loss_trace = Some(Box::new(Collector::new(rtt_us)));
         }
     }
 
@@ -304,9 +305,9 @@ impl Direction {
         if let Some(after) = &mut self.after {
             let drained = flight * DRAINED.1 < after.flight_bytes * DRAINED.0;
             if after.acted && drained && after.drew_nothing > 1 {
-                // It was sent before the window fell (Westwood): nothing was sent until the flight
-                // had dropped below it. A single acknowledgement may remove most of it, which the
-                // window immediately fills again.
+                // That flight was sent before the window fell (Westwood): nothing was sent until
+                // the flight had dropped below the window. A single acknowledgement may also remove
+                // most of a flight, which the window immediately fills again.
                 (after.from, after.from_flight_bytes, after.flight_bytes) = (before, flight, flight);
             }
             after.drew_nothing = 0;
@@ -345,9 +346,9 @@ impl Direction {
                 self.reduced(Cause::Timeout, now);
             }
         } else if self.repair.is_none() {
-            let signs = self.board.sacked_bytes() > 0 || self.duplicates > 0 || first;
+            let loss_signs = self.board.sacked_bytes() > 0 || self.duplicates > 0 || first;
             // The rest is a tail loss probe (RFC 8985), which alone reduces nothing.
-            if signs {
+            if loss_signs {
                 self.reduced(Cause::Recovery, now);
             }
         }

@@ -18,8 +18,8 @@ use yuzuri_scenario::Scenario;
 use yuzuri_sim::{FlowState, Sender, Watch, WatchedAt};
 use yuzuri_trace::recording::Writer;
 use yuzuri_trace::{
-    Account, CaState, Counts, CpuAccount, Density, Event, Flow, FlowId, Item, Kind, Reason, Role, Session,
-    Snapshot, Source,
+    Account, CaState, Counts, CpuAccount, Density, Event, Flow, FlowId, Item, Kind, Marks, Reason, Role,
+    Session, Snapshot, Source,
 };
 
 /// Number of events that are buffered before they are passed to the writer.
@@ -185,6 +185,7 @@ impl Watch for Recorder<'_> {
             flow: FlowId(u64::from(flow.connection) + 1),
             ca_state: state,
             ca_before: state,
+            marks: bound_marks(flow.sender),
             snapshot: snapshot_of(flow.sender),
             ..Event::default()
         };
@@ -270,6 +271,18 @@ impl Watch for Recorder<'_> {
     }
 }
 
+/// What the kernel's window control reports about its bound.
+fn bound_marks(sender: &Sender) -> Marks {
+    let mut marks = Marks::default();
+    if let Some(at_bound) = sender.is_at_upper_bound() {
+        marks.insert(Marks::REPORTS_BOUND);
+        if at_bound {
+            marks.insert(Marks::AT_BOUND);
+        }
+    }
+    marks
+}
+
 /// The kernel's variables that the simulator has.
 fn snapshot_of(sender: &Sender) -> Snapshot {
     let (window, counts) = (sender.window(), sender.counts());
@@ -286,6 +299,7 @@ fn snapshot_of(sender: &Sender) -> Snapshot {
         retrans_out: sender.retrans_out(),
         mss: window.mss_bytes,
         snd_wnd: small(sender.snd_wnd_bytes()),
+        notsent: sender.unsent_bytes().map_or(u32::MAX, small),
         bytes_acked: sender.acked_bytes(),
         pacing_rate_bps: if window.pacing_rate == 0 {
             u64::MAX

@@ -203,11 +203,12 @@ fn a_leader_that_claims_the_same_senders_again_gets_no_more_time() {
         };
     let first = alternating(false).iter().position(|verdict| *verdict == Verdict::Mistrust);
     assert!(first.is_some_and(|tick| (20..30).contains(&tick)), "the second time: {first:?}");
-    // Who got an answer may ask again.
+    // If senders answer, a repeated claim gets time again.
     assert!(!alternating(true).contains(&Verdict::Mistrust));
 }
 
-/// Between summaries that set no bounds, lies too short to be refuted reduce no window.
+/// False summaries between summaries without bounds, each too short to be refuted, reduce no
+/// window.
 #[test]
 fn who_was_believed_without_bounds_is_not_obeyed_with_some() {
     let mut trust = Trust::default();

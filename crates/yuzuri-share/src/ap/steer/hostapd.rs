@@ -78,7 +78,7 @@ fn failed(path: &Path, what: &str, why: impl std::fmt::Display) -> io::Error {
 }
 
 impl Hostapd {
-    /// Connects, and asks for events.
+    /// Connects, and subscribes to events.
     pub(crate) fn open(path: &Path) -> io::Result<Hostapd> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         // hostapd answers to the sender's address; an abstract one leaves no file behind.

@@ -21,7 +21,8 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 const JUDGED: Duration = Duration::from_secs(60);
 /// A decrease of the sum by this much contradicts the forecast.
 const CONTRADICTED: f64 = 0.05;
-/// Time until a station that refused is asked again; doubled by each further refusal.
+/// Time until a station that refused is asked again. Each further refusal doubles it, up to the
+/// factor below.
 const REFUSED: Duration = Duration::from_secs(3600);
 const MAX_REFUSED: u32 = 24;
 /// Weight of a tick in the mean of a station's rate.
@@ -145,7 +146,7 @@ impl ClientSteering {
         let moved = stations.iter().any(|c| c.id == id && c.on == to);
         if !moved {
             if trial.is_contradicted {
-                // The station moved to a third radio without a request.
+                // The station has left that radio by itself.
             } else if waited < ANSWERS_WITHIN {
                 self.trial = Some(trial);
             } else {

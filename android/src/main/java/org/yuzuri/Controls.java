@@ -7,7 +7,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 
-/** The congestion controls offered to the user. */
+/** The congestion control algorithms offered to the user. */
 final class Controls {
     private static final String ALLOWED = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
 

@@ -110,7 +110,7 @@ public class FaultTest extends LiveApp {
             server.setReceiveBufferSize(1 << 16);
             send("127.0.0.1", server.getLocalPort(), 0);
             try (Socket taken = server.accept()) {
-                Harness.await("the silence is said before it is an error", 20, () -> {
+                Harness.await("the silence is reported before it is an error", 20, () -> {
                     String state = ((TextView) controller.get().findViewById(R.id.state)).getText().toString();
                     return state.startsWith("No data acknowledged for ");
                 });

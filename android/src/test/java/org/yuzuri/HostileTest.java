@@ -144,12 +144,12 @@ public class HostileTest {
         assertNull(EventReader.parse("{\"type\":\"progress\"}"));
         assertNull(EventReader.parse("{\"type\":\"progress\",\"elapsed_ns\":1,\"rate_bps\":1}x"));
         assertNotNull(EventReader.parse("{\"type\":\"progress\",\"elapsed_ns\":1,\"rate_bps\":1}"));
-        assertNotNull("what is new is passed over", EventReader.parse("{\"type\":\"tomorrow\",\"with\":[{\"a\":{}}]}"));
+        assertNotNull("an unknown type is ignored", EventReader.parse("{\"type\":\"tomorrow\",\"with\":[{\"a\":{}}]}"));
         byte[] endless = new byte[Lines.MAX_BYTES * 3];
         java.util.Arrays.fill(endless, (byte) 'x');
         endless[endless.length - 2] = '\n';
         Lines lines = new Lines(new ByteArrayInputStream(endless));
-        assertEquals("of a line too long nothing is kept", "", lines.next());
+        assertEquals("a line that is too long is dropped", "", lines.next());
         assertEquals("the next one is read", "x", lines.next());
         assertNull(lines.next());
     }

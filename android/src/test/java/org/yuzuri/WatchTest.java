@@ -52,7 +52,7 @@ public class WatchTest extends LiveApp {
             });
             Harness.save(Harness.screen(controller.get()), "watch");
             Trace one = session.run.traces.stream().filter(trace -> trace.peer.equals(peer)).findFirst().orElseThrow(AssertionError::new);
-            assertEquals("the owner is told", "yuzuri", one.process);
+            assertEquals("the owner is known", "yuzuri", one.process);
             session.viewport.flow = one.id;
             controller.get().viewportChanged();
             TileView cwnd = controller.get().findViewById(R.id.tile_cwnd);
@@ -63,7 +63,7 @@ public class WatchTest extends LiveApp {
         session.stop();
         awaitEnd(15);
         assertEquals(Run.State.DONE, session.run.state);
-        assertTrue("what was lost is said", session.run.notes.stream().anyMatch(note -> note.contains("seen") && note.contains("lost")));
+        assertTrue("losses are reported", session.run.notes.stream().anyMatch(note -> note.contains("seen") && note.contains("lost")));
         assertNotNull("it is recorded", session.recording);
         byte[] head = new byte[4];
         try (FileInputStream in = new FileInputStream(session.recording)) {

@@ -1,13 +1,13 @@
-//! What the rest of a capture shows about a round: a capture is judged once it is whole.
+//! What the rest of a capture shows about a round: a capture is evaluated once it is complete.
 
 use super::limits::timed;
-use super::signs::RoundSigns;
+use super::observations::RoundObservations;
 use crate::window_trace::WindowTrace;
 use yuzuri_limits::came_before;
 
 /// The later rounds of a flow.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Hindsight {
+pub(super) struct LaterRounds {
     /// Bytes acknowledged up to the end of each round.
     acked_bytes: Vec<u64>,
     /// The round in which the first loss was noticed, and how many there were.
@@ -18,9 +18,9 @@ pub(super) struct Hindsight {
     rounds: Vec<usize>,
 }
 
-impl Hindsight {
-    pub(super) fn new(trace: &WindowTrace, signs: &[RoundSigns]) -> Hindsight {
-        let mut later = Hindsight::default();
+impl LaterRounds {
+    pub(super) fn new(trace: &WindowTrace, observations: &[RoundObservations]) -> LaterRounds {
+        let mut later = LaterRounds::default();
         if trace.handshake_rtt_us.is_some() {
             // What came before was seen.
             return later;
@@ -35,7 +35,9 @@ impl Hindsight {
         let first_ns = losses.map(|reduction| reduction.at_ns).min().unwrap_or(i64::MAX);
         later.first_loss = trace.rounds.partition_point(|round| round.end_ns < first_ns);
         for (number, rounds) in trace.rounds.windows(2).enumerate().skip(1) {
-            let calm = signs.get(number..number + 2).is_some_and(|two| two.iter().all(|signs| !signs.repair));
+            let calm = observations
+                .get(number..number + 2)
+                .is_some_and(|two| two.iter().all(|observations| !observations.repair));
             let flight = f64::from(rounds[0].window).max(1.0);
             if let Some(timed) = timed(flight, &rounds[1]).filter(|_| calm) {
                 later.flights.push(timed);

@@ -17,7 +17,7 @@ const TICK_NS: i64 = 1_000_000;
 
 /// Observations of a round other than its flight.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RoundSigns {
+pub struct RoundObservations {
     /// The number of bursts: segments sent together.
     pub bursts: u32,
     /// Bursts that end with a segment that is not full, or consist of one segment with PSH: after
@@ -49,17 +49,16 @@ pub struct RoundSigns {
     pub clocked: AckClocking,
     /// The sum of each burst's fraction of the flight.
     pub refilled: f32,
-    /// Segments of all bursts, and those after each burst's first packet. (Several in one packet
-    /// were joined by a host: they show no time between them.)
+    /// Segments of all bursts.
     pub segments: u32,
-    /// Segments after each burst's first packet.
+    /// Segments after each burst's first packet. (A host joined several into one packet: they show
+    /// no time between them.)
     pub further: u32,
-    /// Time from the start of each burst to the start of the next, milliseconds: the sum, and the
-    /// sum of the squares.
+    /// The sum of the times from the start of each burst to the start of the next, milliseconds.
     pub gaps_ms: f64,
-    /// The sum of the squares.
+    /// The sum of the squares of these times.
     pub gaps_ms2: f64,
-    /// Of the sum, the time in which the sender had something to send or outstanding, and the
+    /// Of `gaps_ms`, the time in which the sender had something to send or outstanding, and the
     /// segments that were sent in it.
     pub busy: (f64, u32),
     /// Time from the first segment of each burst to its last, milliseconds, over all bursts.
@@ -71,10 +70,9 @@ pub struct RoundSigns {
     /// Acknowledgements that opened the receiver's window by a segment or more without
     /// acknowledging anything: its program had not read before.
     pub updates: u32,
-    /// Acknowledgements of data without holes, and how many of them had a smaller window than the
-    /// previous one: arrived data had not been read.
+    /// Acknowledgements of data without holes.
     pub announced: u32,
-    /// Those with a smaller window.
+    /// Of these, those with a smaller window than the previous one: arrived data had not been read.
     pub shrunk: u32,
     /// Acknowledgements as in `late` that left the receiver later than any program takes to be
     /// woken: at the receiver, where no queue delays them.
@@ -114,16 +112,16 @@ pub struct RoundSigns {
 
 /// All observations of a sender.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct SenderSigns {
+pub struct SenderObservations {
     /// The scale of the receiver's window; `None` if its SYN was not seen.
     pub scale: Option<u8>,
     /// By round, as in the window trace.
-    pub rounds: Vec<RoundSigns>,
+    pub rounds: Vec<RoundObservations>,
 }
 
-impl Default for RoundSigns {
-    fn default() -> RoundSigns {
-        RoundSigns {
+impl Default for RoundObservations {
+    fn default() -> RoundObservations {
+        RoundObservations {
             bursts: 0,
             emptied: 0,
             ran_out: 0,
@@ -163,7 +161,7 @@ impl Default for RoundSigns {
     }
 }
 
-impl RoundSigns {
+impl RoundObservations {
     fn add_burst(&mut self, burst: &Burst) {
         self.bursts += 1;
         self.segments += burst.segments;
@@ -205,8 +203,8 @@ impl RoundSigns {
     }
 }
 
-/// Acknowledgements remembered until they are echoed: those that pass while a device holds a
-/// segment.
+/// The maximum number of acknowledgements remembered until they are echoed: those that pass while a
+/// device holds a segment.
 const PASSED: usize = 256;
 
 /// Acknowledgements with the same timestamp.
@@ -280,8 +278,8 @@ pub(super) struct SentPacket {
 
 /// Observes a sender.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SignObserver {
-    signs: RoundSigns,
+pub(super) struct SenderObserver {
+    observations: RoundObservations,
     burst: Option<Burst>,
     /// The last burst.
     last_burst: Option<Burst>,
@@ -308,10 +306,10 @@ pub(super) struct SignObserver {
     /// The time to later segments of a burst, and their bytes: away from the sender, what the path
     /// takes for a byte. (The mean: a host that is late delivers several at once.)
     spacing: (f64, f64),
-    done: Vec<RoundSigns>,
+    done: Vec<RoundObservations>,
 }
 
-impl SignObserver {
+impl SenderObserver {
     /// Processes new data. `acted_ns`: when the latest acknowledgement known to the sender passed
     /// the capture.
     pub(super) fn sent(
@@ -350,8 +348,9 @@ impl SignObserver {
             } else {
                 seen_least_ns
             };
-            // A program with its own rhythm never follows them. The handshake's segments are small:
-            // one with data takes the path's time for its bytes longer.
+            // The data of a program with its own rhythm may never follow an acknowledgement at
+            // once, so the handshake shows the least time. Its segments are small: a segment with
+            // data takes longer, by the path's time for its bytes.
             let takes_ns = f64::from(segment.payload_bytes) * self.spacing.0 / self.spacing.1.max(1.0);
             let expected_ns = handshake_ns.map(|ns| ns + takes_ns as i64);
             let least_ns = expected_ns.map_or(known_least_ns, |ns| ns.min(known_least_ns));
@@ -399,12 +398,12 @@ impl SignObserver {
         }
         if let Some(stamp) = stamp {
             let passage_ns = now.wrapping_sub(i64::from(stamp as i32).wrapping_mul(TICK_NS));
-            // Far from the first: another clock, or a wrap.
+            // Relative to the first one. Another clock or a wrap makes the difference large.
             let first_ns = *self.first_passage_ns.get_or_insert(passage_ns);
             let passage_us = passage_ns.wrapping_sub(first_ns) / 1000;
             self.passages.0 = self.passages.0.wrapping_add(passage_us);
             self.passages.1 += 1;
-            let least_us = &mut self.signs.min_passage_us;
+            let least_us = &mut self.observations.min_passage_us;
             *least_us = Some(least_us.map_or(passage_us, |least_us| least_us.min(passage_us)));
         }
     }
@@ -423,9 +422,9 @@ impl SignObserver {
         }
     }
 
-    /// A segment echoes this timestamp. It was made before the first acknowledgement took effect
-    /// that it does not echo. Returns when the first acknowledgement passed that no earlier segment
-    /// had echoed.
+    /// Processes the timestamp that a segment echoes. The segment was created before the first
+    /// acknowledgement took effect that it does not echo. Returns when the first acknowledgement
+    /// passed that no earlier segment had echoed.
     fn held(&mut self, echo: u32, now: i64) -> Option<i64> {
         let newer = |stamp: u32| stamp.wrapping_sub(echo) as i32 > 0;
         let mut newly_ns = None;
@@ -449,16 +448,16 @@ impl SignObserver {
 
     /// The receiver's window opened without acknowledging anything.
     pub(super) fn updated(&mut self) {
-        self.signs.updates += 1;
+        self.observations.updates += 1;
     }
 
     /// Processes the receiver's window that last took effect, not scaled; `more`: it came with an
     /// acknowledgement of new data.
     pub(super) fn window(&mut self, window: u16, more: bool) {
         if let Some(before) = self.window.filter(|_| more) {
-            self.signs.announced += 1;
+            self.observations.announced += 1;
             // It is rounded to a multiple of its scale.
-            self.signs.shrunk += u32::from(window.saturating_add(1) < before);
+            self.observations.shrunk += u32::from(window.saturating_add(1) < before);
         }
         self.window = Some(window);
     }
@@ -466,14 +465,14 @@ impl SignObserver {
     /// A segment was acknowledged after this time, both at the capture.
     pub(super) fn there(&mut self, ns: i64) {
         let us = u32::try_from(ns / 1000).unwrap_or(u32::MAX);
-        let least_us = &mut self.signs.min_there_us;
+        let least_us = &mut self.observations.min_there_us;
         *least_us = Some(least_us.map_or(us, |least_us| least_us.min(us)));
     }
 
     /// An acknowledgement came late; `waited`: it left the receiver so late.
     pub(super) fn late(&mut self, waited: bool) {
-        self.signs.late += 1;
-        self.signs.waited += u32::from(waited);
+        self.observations.late += 1;
+        self.observations.waited += u32::from(waited);
     }
 
     /// Records the outstanding data.
@@ -482,39 +481,39 @@ impl SignObserver {
         if let Some(burst) = self.burst.as_mut().filter(|burst| burst.ran_out) {
             burst.edge_scale = edge_scale(used_bytes, window);
         }
-        let fuller = u128::from(used_bytes) * u128::from(self.signs.window)
-            >= u128::from(self.signs.used_bytes) * u128::from(window);
-        if fuller || self.signs.window == 0 {
-            (self.signs.used_bytes, self.signs.window) = (used_bytes, window);
+        let fuller = u128::from(used_bytes) * u128::from(self.observations.window)
+            >= u128::from(self.observations.used_bytes) * u128::from(window);
+        if fuller || self.observations.window == 0 {
+            (self.observations.used_bytes, self.observations.window) = (used_bytes, window);
         }
     }
 
     pub(super) fn repairs(&mut self, timeout: bool) {
-        self.signs.repair = true;
-        self.signs.timeout |= timeout;
+        self.observations.repair = true;
+        self.observations.timeout |= timeout;
     }
 
     /// Nothing is outstanding; `closed`: the window is closed.
     pub(super) fn idle(&mut self, closed: bool) {
-        self.signs.closed = closed;
+        self.observations.closed = closed;
     }
 
     fn close_burst(&mut self) {
         let Some(burst) = &self.burst else { return };
-        self.signs.add_burst(burst);
+        self.observations.add_burst(burst);
         if let Some(before) = &self.last_burst {
-            self.signs.add_gap(burst, before);
+            self.observations.add_gap(burst, before);
             let begins = burst.begins_after(before);
-            // What a program writes at once may leave in several bursts: its rhythm is that of
-            // their first ones.
+            // The data of one write may leave in several bursts: the program's rhythm is that of
+            // the first ones.
             let since = if begins { self.last_write.as_ref() } else { Some(before) };
             if let Some(since) = since {
                 let last = burst.seen_ns.zip(since.seen_ns);
                 let first = if begins { burst.head_ns.zip(since.head_ns) } else { last };
                 let (clocked, gaps) = if begins {
-                    (&mut self.signs.writes, &mut self.write_gaps)
+                    (&mut self.observations.writes, &mut self.write_gaps)
                 } else {
-                    (&mut self.signs.clocked, &mut self.gaps)
+                    (&mut self.observations.clocked, &mut self.gaps)
                 };
                 clocked.add(burst.gap_ms(since), [last, first], gaps);
             }
@@ -531,18 +530,18 @@ impl SignObserver {
         let (sum_us, count) = std::mem::take(&mut self.passages);
         let (held_us, segments) = std::mem::take(&mut self.held);
         if kept {
-            self.signs.point = point;
-            self.signs.held_us = u32::try_from(held_us / segments.max(1)).unwrap_or(u32::MAX);
+            self.observations.point = point;
+            self.observations.held_us = u32::try_from(held_us / segments.max(1)).unwrap_or(u32::MAX);
             if count > 0 {
-                self.signs.passage_us = Some(sum_us / count);
+                self.observations.passage_us = Some(sum_us / count);
             }
-            self.done.push(self.signs);
+            self.done.push(self.observations);
         }
-        self.signs = RoundSigns::default();
+        self.observations = RoundObservations::default();
     }
 
     /// `scale`: of the receiver's window, if its SYN was seen.
-    pub(super) fn finish(self, scale: Option<u8>) -> SenderSigns {
-        SenderSigns { scale, rounds: self.done }
+    pub(super) fn finish(self, scale: Option<u8>) -> SenderObservations {
+        SenderObservations { scale, rounds: self.done }
     }
 }

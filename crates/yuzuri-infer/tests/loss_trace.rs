@@ -86,7 +86,7 @@ fn an_unpredicted_window_is_unknown() {
 }
 
 #[test]
-fn a_few_losses_are_not_enough() {
+fn too_few_losses_identify_no_algorithm() {
     let verdict = at_receiver(&[400, reno(), reno()]);
     let Answer::Unknown { because } = &verdict.answer else { panic!("{:?}", verdict.answer) };
     assert!(because.contains("predict 2 windows"), "{because}");

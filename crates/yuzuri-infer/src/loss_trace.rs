@@ -1,13 +1,13 @@
-//! Algorithms on a flow whose windows are visible only at losses: away from the sender and without
-//! timestamps.
+//! Replays algorithms on a flow whose windows are visible only at losses: away from the sender and
+//! without timestamps.
 //!
-//! The response to an acknowledgement passes once as much has been acknowledged as was in flight.
-//! So an algorithm's own window determines how long its rounds last, and how large it has become at
-//! the next loss, which is seen.
+//! A round ends once as much has been acknowledged as was in flight at its start. An algorithm's
+//! own window therefore determines the length of its rounds, and the window that it has reached at
+//! the next loss, where the window is visible.
 
 use crate::player::Player;
 use crate::replay::{Prediction, Replay};
-use crate::window_trace::{Cause, Limits, Reduction, Round, Unseen, UnseenLoss, WindowTrace};
+use crate::window_trace::{Cause, Limits, LossTrace, ObservedLoss, Reduction, Round, WindowTrace};
 
 /// The initial window of a flow, segments (`TCP_INIT_CWND`, RFC 6928).
 const INITIAL_WINDOW: u32 = 10;
@@ -15,14 +15,14 @@ const INITIAL_WINDOW: u32 = 10;
 /// acknowledgements, is a large part of an algorithm's growth. At nine segments answers are wrong;
 /// at 158 and more they are right.
 const MIN_WINDOW: f32 = 100.0;
-/// Rounds per acknowledgement of an epoch at most, with the same number added: a window larger than
-/// one acknowledgement's data has fewer.
+/// The maximum number of rounds of an epoch: per acknowledgement, and in addition to these. A
+/// window larger than one acknowledgement's data has fewer.
 const ROUNDS_PER_ACK: usize = 2;
 const MORE_ROUNDS: usize = 8;
 
-impl Unseen {
-    /// When this much had been acknowledged, and the number of acknowledgements since index `from`;
-    /// `None` beyond the last.
+impl LossTrace {
+    /// When this many bytes had been acknowledged, and the index of that acknowledgement, searched
+    /// from index `from` on; `None` beyond the last.
     fn when(&self, bytes: u64, from: usize) -> Option<(i64, usize)> {
         let rest = self.acked.get(from..)?;
         let place = from + rest.partition_point(|(_, acked)| *acked < bytes);
@@ -31,33 +31,33 @@ impl Unseen {
 }
 
 /// Whether the window before a loss was seen, and reduced in fast recovery.
-fn is_observed(loss: &UnseenLoss) -> bool {
+fn is_observed(loss: &ObservedLoss) -> bool {
     loss.before >= MIN_WINDOW && loss.cause == Cause::Recovery
 }
 
-/// Whether an algorithm's window after a loss is known: from the observation, or because it was
-/// immediately reduced again from its own window.
-fn is_known(losses: &[UnseenLoss], place: usize) -> bool {
+/// Whether an algorithm's window after a loss is known: the window before the loss was observed, or
+/// that before an earlier one which reductions immediately followed.
+fn is_known(losses: &[ObservedLoss], place: usize) -> bool {
     let mut former = losses[..=place].iter().rev();
     former.find(|loss| loss.before > 0.0 || loss.cause != Cause::Recovery).is_some_and(is_observed)
 }
 
 /// Indices of the losses whose window an algorithm predicts.
-fn predicted_losses(losses: &[UnseenLoss]) -> impl Iterator<Item = usize> {
+fn predicted_losses(losses: &[ObservedLoss]) -> impl Iterator<Item = usize> {
     (1..losses.len()).filter(|place| is_observed(&losses[*place]) && is_known(losses, place - 1))
 }
 
 /// The rounds and reductions of a window trace without visible windows: a round from each loss to
 /// the next.
 pub(crate) fn observed_rounds(mut window_trace: WindowTrace) -> WindowTrace {
-    let Some(unseen) = window_trace.unseen.take() else { return window_trace };
-    if predicted_losses(&unseen.losses).next().is_none() {
+    let Some(loss_trace) = window_trace.loss_trace.take() else { return window_trace };
+    if predicted_losses(&loss_trace.losses).next().is_none() {
         return window_trace;
     }
     let mss = window_trace.mss_bytes.max(1) as f32;
-    let mut from = unseen.begin;
+    let mut from = loss_trace.begin;
     (window_trace.rounds, window_trace.reductions) = (Vec::new(), Vec::new());
-    for loss in &unseen.losses {
+    for loss in &loss_trace.losses {
         window_trace.rounds.push(Round {
             start_ns: from.0,
             end_ns: loss.at_ns.max(from.0),
@@ -72,33 +72,39 @@ pub(crate) fn observed_rounds(mut window_trace: WindowTrace) -> WindowTrace {
         window_trace.reductions.push(Reduction { over_ns: loss.over_ns, round, ..begun });
         from = (loss.over_ns, loss.until);
     }
-    window_trace.unseen = Some(unseen);
+    window_trace.loss_trace = Some(loss_trace);
     window_trace
 }
 
 /// Replays an algorithm from each loss to the next.
-pub(crate) fn replay(mut player: Player<'_>, unseen: &Unseen, mss_bytes: u32) -> Replay {
+pub(crate) fn replay(mut player: Player<'_>, loss_trace: &LossTrace, mss_bytes: u32) -> Replay {
     let mut done = Replay { at_losses: true, ..Replay::default() };
     if player.cca.controls_all() {
         return done;
     }
     let mss = u64::from(mss_bytes.max(1));
-    if let Some(first) = unseen.losses.first() {
+    if let Some(first) = loss_trace.losses.first() {
         // An algorithm later uses its measurements from slow start. How slow start ends does not
         // matter.
         player.window.cwnd = INITIAL_WINDOW;
-        let (over_ns, until) = unseen.begin;
+        let (over_ns, until) = loss_trace.begin;
         let eliciting = ElicitingAcks { from: until, bytes: 0, from_ns: over_ns };
-        grow(&mut player, unseen, (&UnseenLoss { over_ns, until, ..*first }, first), Some(eliciting), mss);
+        grow(
+            &mut player,
+            loss_trace,
+            (&ObservedLoss { over_ns, until, ..*first }, first),
+            Some(eliciting),
+            mss,
+        );
     }
-    for (place, pair) in unseen.losses.windows(2).enumerate() {
+    for (place, pair) in loss_trace.losses.windows(2).enumerate() {
         let [begin, end] = pair else { break };
         let reduction = Reduction::begun(begin.at_ns, begin.cause, begin.before);
         player.reduced(&reduction, &Round::default(), false);
         player.round(&repairing(begin, player.window.srtt_us, mss), None, 0);
         player.repaired(place, &Reduction { over_ns: begin.over_ns, ..reduction });
-        grow(&mut player, unseen, (begin, end), None, mss);
-        if is_observed(end) && is_known(&unseen.losses, place) {
+        grow(&mut player, loss_trace, (begin, end), None, mss);
+        if is_observed(end) && is_known(&loss_trace.losses, place) {
             done.rounds.push(Prediction {
                 round: place + 1,
                 epoch: place as u32,
@@ -112,7 +118,7 @@ pub(crate) fn replay(mut player: Player<'_>, unseen: &Unseen, mss_bytes: u32) ->
 }
 
 /// The data acknowledged, or selectively acknowledged, during loss recovery.
-fn repairing(loss: &UnseenLoss, srtt_us: u64, mss: u64) -> Round {
+fn repairing(loss: &ObservedLoss, srtt_us: u64, mss: u64) -> Round {
     let acked = loss.until.saturating_sub(loss.hole) as f32 / mss as f32;
     let rtt_us = srtt_us as u32;
     Round {
@@ -133,8 +139,8 @@ fn repairing(loss: &UnseenLoss, srtt_us: u64, mss: u64) -> Round {
 /// The number of points in a round at which its round-trip times are evaluated.
 const SAMPLES: u64 = 8;
 
-/// The acknowledgements that caused the data acknowledged in a round: from an index on, this many
-/// bytes of them.
+/// The acknowledgements that elicited the data acknowledged in a round: they acknowledged `bytes`
+/// bytes from position `from` on. If `bytes` is 0, the data was elicited at `from_ns`.
 #[derive(Clone, Copy)]
 struct ElicitingAcks {
     from: u64,
@@ -142,7 +148,7 @@ struct ElicitingAcks {
     from_ns: i64,
 }
 
-impl Unseen {
+impl LossTrace {
     /// The round-trip times of a round from `acked` to `to`, if the whole round ends at `whole`, at
     /// several points of it, µs.
     fn rtts(
@@ -170,26 +176,26 @@ impl Unseen {
     }
 }
 
-/// Plays the rounds from one index to another. `eliciting`: the cause of the first of them, if it
-/// is known.
+/// Plays the rounds between two losses. `eliciting`: what elicited the data of the first round, if
+/// that is known.
 fn grow(
     player: &mut Player<'_>,
-    unseen: &Unseen,
-    (begin, end): (&UnseenLoss, &UnseenLoss),
+    loss_trace: &LossTrace,
+    (begin, end): (&ObservedLoss, &ObservedLoss),
     mut eliciting: Option<ElicitingAcks>,
     mss: u64,
 ) {
     let (mut acked, mut now) = (begin.until, begin.over_ns);
-    let Some((_, mut ack)) = unseen.when(acked, 0) else { return };
-    // None is shorter than the handshake's: a window that implies that is too small.
+    let Some((_, mut ack)) = loss_trace.when(acked, 0) else { return };
+    // No round trip is shorter than the handshake's: a window that implies one is too small.
     let least_us = u32::try_from(player.window.min_rtt_us.unwrap_or(1)).unwrap_or(u32::MAX);
-    let last = unseen.when(end.hole, ack).map_or(unseen.acked.len(), |(_, place)| place);
+    let last = loss_trace.when(end.hole, ack).map_or(loss_trace.acked.len(), |(_, place)| place);
     for _ in 0..(last - ack) * ROUNDS_PER_ACK + MORE_ROUNDS {
         let whole = acked + u64::from(player.window.cwnd.max(1)) * mss;
         let to = whole.min(end.hole);
-        let Some((at_ns, place)) = unseen.when(to, ack).filter(|_| to > acked) else { return };
+        let Some((at_ns, place)) = loss_trace.when(to, ack).filter(|_| to > acked) else { return };
         let mut rtts = eliciting
-            .map_or(Vec::new(), |eliciting| unseen.rtts((acked, to, whole), eliciting, ack, least_us));
+            .map_or(Vec::new(), |eliciting| loss_trace.rtts((acked, to, whole), eliciting, ack, least_us));
         if rtts.is_empty() {
             rtts.push(player.window.srtt_us as u32);
         }

@@ -1,10 +1,10 @@
-//! A window's visible parts away from the sender and without timestamps: only losses link
+//! What is visible of a window away from the sender and without timestamps: only losses link
 //! acknowledgements to data.
 //!
 //! A sender retransmits missing data as soon as it learns about it. Data that arrives before the
 //! retransmission was in flight at that time.
 
-use crate::window_trace::{Cause, Unseen, UnseenLoss};
+use crate::window_trace::{Cause, LossTrace, ObservedLoss};
 
 /// Acknowledgements kept: beyond that, every second one is dropped.
 const MAX_ACKED: usize = 1 << 17;
@@ -38,7 +38,7 @@ struct Open {
 /// Collects the visible parts of a window.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Collector {
-    unseen: Unseen,
+    loss_trace: LossTrace,
     high: u64,
     /// Missing ranges with later data beyond them, from and to.
     missing: Vec<(u64, u64)>,
@@ -61,7 +61,7 @@ impl Collector {
         let mss = u64::from(mss.max(1));
         if self.high == 0 {
             self.high = start;
-            self.unseen.begin = (now.saturating_sub(self.rtt_ns), start);
+            self.loss_trace.begin = (now.saturating_sub(self.rtt_ns), start);
         }
         let open = &mut self.open;
         if start > self.high && self.missing.len() < MAX_MISSING {
@@ -73,7 +73,7 @@ impl Collector {
         }
         if start > self.high && open.is_none() && self.over.is_some_and(|over| over.until == self.high) {
             *open = self.over.take();
-            self.unseen.losses.pop();
+            self.loss_trace.losses.pop();
         }
         if let Some(hole) = open
             && start > self.high
@@ -111,7 +111,7 @@ impl Collector {
                 };
                 hole.until = self.high;
                 hole.before = (self.high - hole.hole) as f32 / mss as f32 - LIMITED_TRANSMIT;
-                // A queue that stands for longer looks like a timeout: its window is not used.
+                // A longer queueing delay looks like a timeout: the window is not used.
                 if now.saturating_sub(lost_ns) > MIN_RTO_NS.max(self.rtt_ns) + 2 * self.rtt_ns {
                     hole.cause = Cause::Timeout;
                 }
@@ -122,15 +122,15 @@ impl Collector {
 
     /// Everything up to this position has arrived.
     pub(super) fn acknowledged(&mut self, place: u64, now: i64) {
-        if place > self.unseen.acked.last().map_or(0, |(_, last)| *last) {
+        if place > self.loss_trace.acked.last().map_or(0, |(_, last)| *last) {
             self.left_out += 1;
             if self.left_out >= self.every {
                 self.left_out = 0;
-                self.unseen.acked.push((now, place));
+                self.loss_trace.acked.push((now, place));
             }
-            if self.unseen.acked.len() >= MAX_ACKED {
+            if self.loss_trace.acked.len() >= MAX_ACKED {
                 let mut place = 0;
-                self.unseen.acked.retain(|_| {
+                self.loss_trace.acked.retain(|_| {
                     place += 1;
                     place % 2 == 0
                 });
@@ -141,7 +141,7 @@ impl Collector {
         self.over = Some(open);
         let Open { hole, lost_ns, before, cause, seen_ns, .. } = open;
         let at_ns = lost_ns.unwrap_or(seen_ns);
-        self.unseen.losses.push(UnseenLoss { at_ns, hole, before, cause, over_ns: now, until: place });
+        self.loss_trace.losses.push(ObservedLoss { at_ns, hole, before, cause, over_ns: now, until: place });
         // More was lost meanwhile: the window of that recovery is not seen.
         self.missing.retain(|(_, to)| *to > place);
         self.open = self.missing.first().map(|(hole, _)| Open {
@@ -155,7 +155,7 @@ impl Collector {
         });
     }
 
-    pub(super) fn finish(self) -> Unseen {
-        self.unseen
+    pub(super) fn finish(self) -> LossTrace {
+        self.loss_trace
     }
 }
