@@ -3,6 +3,7 @@
 use super::alone::Alone;
 use super::draw::Drawn;
 use super::oracle;
+use super::outsiders::{self, BesideOutsiders};
 use super::parts::{self, Parts};
 use super::queue_delays::{QueueDelays, Sums};
 use serde::Serialize;
@@ -68,6 +69,8 @@ pub struct Outcome {
     pub waits: QueueDelays,
     /// Their queue by the state of the group.
     pub parts: Parts,
+    /// Where its members lose their part of an equal part; `None` without outsiders.
+    pub outsiders: Option<BesideOutsiders>,
     /// Result with an oracle instead of the leader.
     pub oracle: Figures,
     /// Result with the smallest windows that the policy sets.
@@ -87,6 +90,7 @@ impl Outcome {
         let oracle = Figures::of(&drawn, &drawn.scenario, &mut knowing)?;
         let min_windows = parts::with_min_windows(&drawn)?;
         let (spent, waits, parts) = (watched.spent(), watched.waits.mean(), watched.parts.mean());
+        let outsiders = watched.outsiders.result(&drawn, cubic.inside);
         Ok(Outcome {
             number: drawn.number,
             words: drawn.words,
@@ -96,6 +100,7 @@ impl Outcome {
             spent,
             waits,
             parts,
+            outsiders,
             oracle,
             min_windows,
         })
@@ -221,6 +226,7 @@ impl Figures {
 struct Watched {
     waits: Sums,
     parts: parts::Sums,
+    outsiders: outsiders::Sums,
     sharing: Sharing,
     ticks: u32,
     start_up: u32,
@@ -231,7 +237,8 @@ struct Watched {
 impl Watched {
     fn of(drawn: &Drawn, sharing: Sharing) -> Watched {
         let (waits, parts) = (Sums::of(drawn), parts::Sums::of(drawn));
-        Watched { waits, parts, sharing, ticks: 0, start_up: 0, wide: 0, doubt: 0 }
+        let outsiders = outsiders::Sums::of(drawn);
+        Watched { waits, parts, outsiders, sharing, ticks: 0, start_up: 0, wide: 0, doubt: 0 }
     }
 
     fn spent(&self) -> GroupStates {
@@ -244,12 +251,15 @@ impl Steer for Watched {
     fn steer(&mut self, now: Time, terminals: &[Option<Observation>], bounds: &mut [Bounds]) {
         self.sharing.steer(now, terminals, bounds);
         let queues_ms = self.waits.add(now, terminals);
+        let doubts = |number| matches!(self.sharing.rule(number), Some(Rule::Doubt | Rule::Mistrust));
+        let doubts = (0..terminals.len()).any(doubts);
+        let phase = self.sharing.summary().map(|summary| summary.phase).unwrap_or_default();
+        self.outsiders.add(now, terminals, phase, doubts);
         let Some(summary) = self.sharing.summary().filter(|summary| summary.senders > 0) else { return };
         self.parts.add(now, summary.phase, &queues_ms);
         self.ticks += 1;
         self.start_up += u32::from(summary.phase == Phase::StartUp);
         self.wide += u32::from(matches!(summary.phase, Phase::Contend | Phase::Off));
-        let doubts = |number| matches!(self.sharing.rule(number), Some(Rule::Doubt | Rule::Mistrust));
-        self.doubt += u32::from((0..terminals.len()).any(doubts));
+        self.doubt += u32::from(doubts);
     }
 }

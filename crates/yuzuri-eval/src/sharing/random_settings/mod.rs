@@ -7,6 +7,7 @@ mod alternatives;
 mod draw;
 mod figures;
 mod oracle;
+mod outsiders;
 mod parts;
 mod queue_delays;
 mod rates;

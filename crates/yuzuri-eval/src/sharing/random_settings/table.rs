@@ -2,7 +2,7 @@
 
 use super::figures::LONG_MS;
 use super::queue_delays::PLACES;
-use super::{CLASSES, Figures, Outcome, parts};
+use super::{CLASSES, Figures, Outcome, outsiders, parts};
 use std::fmt::Write as _;
 use yuzuri_stats::quantile;
 
@@ -28,6 +28,7 @@ pub fn tables(seed: u64, outcomes: &[Outcome]) -> String {
         }
     }
     text += &at_each_moment(outcomes);
+    text += &outsiders::table(outcomes);
     text += &long_queues(outcomes);
     text += &parts::table(outcomes);
     let mut worst: Vec<(f64, String, &Outcome)> = outcomes
