@@ -89,8 +89,11 @@ pub fn legend(times: impl IntoIterator<Item = (Limit, f64)>) -> String {
     sums.sort_by(|a, b| b.1.total_cmp(&a.1));
     let mut text = String::new();
     for (limit, time) in sums.into_iter().filter(|(_, time)| *time > 0.0) {
-        let percent = time * 100.0 / all;
-        let _ = write!(text, " <span class=\"key {0}\">{0} {percent:.0} %</span>", limit.name());
+        let share = match time * 100.0 / all {
+            percent if percent < 0.5 => "&lt;1".into(),
+            percent => format!("{percent:.0}"),
+        };
+        let _ = write!(text, " <span class=\"key {0}\">{0} {share} %</span>", limit.name());
     }
     text
 }
@@ -112,6 +115,12 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::svg;
+
+    #[test]
+    fn a_legend_rounds_no_share_to_zero() {
+        let shares = legend([(Limit::Path, 0.995), (Limit::Loss, 0.005), (Limit::SlowReader, 0.004)]);
+        assert!(shares.contains("slow-reader &lt;1 %") && !shares.contains(" 0 %"), "{shares}");
+    }
 
     #[test]
     fn a_legend_has_the_shares_of_the_time_the_largest_first() {

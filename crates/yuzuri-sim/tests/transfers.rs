@@ -390,7 +390,7 @@ fn what_was_written_and_not_sent_is_known() {
     let seen = Rc::clone(&numbers);
     path.check = Box::new(move |_, sender| {
         let sent = sender.acked_bytes() + u64::from(sender.outstanding()) * 1448;
-        let unsent = sender.unsent_bytes().expect("a stream with an end");
+        let unsent = sender.unsent_bytes().expect("the writer ends");
         // The short segment counts as a whole one while it is outstanding.
         assert!((1448 * 400 + 100..=1448 * 401).contains(&(sent + unsent)), "{sent} + {unsent}");
         *seen.borrow_mut() += usize::from(unsent > 0 && sent > 0);
