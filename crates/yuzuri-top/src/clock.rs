@@ -25,12 +25,13 @@ impl Clock {
         format!("{}.{:03}", self.seconds(unix_ns), unix_ns.rem_euclid(1_000_000_000) / 1_000_000)
     }
 
-    /// Offset from UTC at that time, seconds east.
+    /// Offset from UTC at that time, seconds east; 0 if it is unknown.
+    #[allow(clippy::useless_conversion)] // `time_t` and `long` are 32 bits wide on some architectures
     fn offset_s(self, unix_s: i64) -> i64 {
         if self == Clock::Utc {
             return 0;
         }
-        let time: libc::time_t = unix_s;
+        let Ok(time) = libc::time_t::try_from(unix_s) else { return 0 };
         let mut broken_down = std::mem::MaybeUninit::<libc::tm>::uninit();
         // SAFETY: both pointers are valid for the call. The result is read only if the call returns
         // non-null, that is, has filled it in.
@@ -38,7 +39,7 @@ impl Clock {
             if libc::localtime_r(&time, broken_down.as_mut_ptr()).is_null() {
                 return 0;
             }
-            broken_down.assume_init().tm_gmtoff
+            broken_down.assume_init().tm_gmtoff.into()
         }
     }
 }

@@ -203,11 +203,13 @@ impl Drop for ConnectionSlot {
 }
 
 /// Raises the limit of descriptors to this process's maximum; returns it.
+#[allow(clippy::useless_conversion)] // `rlim_t` is 32 bits wide on some architectures
 pub(crate) fn raise_descriptor_limit() -> u64 {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return 1024 };
     // If that fails, the limit stays lower.
-    if soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() { hard } else { soft }
+    let is_raised = soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok();
+    u64::from(if is_raised { hard } else { soft })
 }
 
 #[cfg(test)]
