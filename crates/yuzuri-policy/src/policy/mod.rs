@@ -3,7 +3,6 @@
 mod fair_share;
 mod published;
 mod room;
-mod standing;
 mod trust;
 
 pub use published::{RttBounds, RttTable};

@@ -8,7 +8,6 @@
 //! evidence and of its current rate, and a decision at most halves its window: an honest leader's
 //! step takes no more. This is a guarantee to each terminal, not a tuned value.
 
-use super::standing::{Outcome, QueueSeen, Standing};
 use crate::Moment;
 use crate::capacity::{AGAIN, AGAIN_AT_LATEST, STEP, settles};
 use crate::own::{MAX_SPAN, MIN_SPAN};
@@ -53,8 +52,6 @@ pub(super) struct Claim {
     pub(super) elastic: bool,
     /// Whether the group sets upper bounds at all.
     pub(super) bounded: bool,
-    /// What its flows show of the announced queue; `None`: none is announced.
-    pub(super) queue: Option<QueueSeen>,
 }
 
 impl Claim {
@@ -127,8 +124,6 @@ pub(super) struct Trust {
     /// How long the next refuted leader is not followed; `None`: none was refuted before.
     next: Option<Duration>,
     believes_since: Option<Moment>,
-    /// Whether obeying keeps the queue short.
-    standing: Standing,
 }
 
 /// The last time that all senders were challenged, and the senders that have proved their liveness:
@@ -171,8 +166,6 @@ pub(super) enum Verdict {
     Keep(f64),
     /// Keep what the last believed summary left: no bounds.
     KeepUnbounded,
-    /// Obey, but carry the share behind a queue of this length, seconds.
-    Contend(f64),
     Mistrust,
 }
 
@@ -221,14 +214,7 @@ impl Trust {
                 self.had = Some(LastBelieved::Unbounded);
             }
         }
-        match self.standing.follow(now, claim.queue.filter(|_| claim.elastic)) {
-            Outcome::Obey => Verdict::Obey,
-            Outcome::Try(queue_s) => Verdict::Contend(queue_s),
-            Outcome::InVain => {
-                self.mistrust(now, claim, self.next.unwrap_or(AGAIN_AT_LATEST));
-                Verdict::Mistrust
-            }
-        }
+        Verdict::Obey
     }
 
     /// An explained share becomes the reference from now on, and is evidence of what can be

@@ -21,7 +21,6 @@ fn fair() -> Claim {
         held: Duration::from_millis(80),
         elastic: true,
         bounded: true,
-        queue: None,
     }
 }
 
