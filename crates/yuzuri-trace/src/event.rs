@@ -192,7 +192,7 @@ pub struct Event {
     pub reason: Reason,
     /// Where in the kernel it happened.
     pub place: Place,
-    /// State of the congestion machine: for [`Kind::State`] the new one.
+    /// Congestion state (`icsk_ca_state`): for [`Kind::State`] the new one.
     pub ca_state: CaState,
     /// For [`Kind::State`] and [`Kind::Timeout`] the previous state; else the same as `ca_state`.
     pub ca_before: CaState,

@@ -46,7 +46,7 @@ pub struct Bucket {
     pub bytes_acked: u64,
     /// Counter of received bytes at the end.
     pub bytes_received: u64,
-    /// States of the congestion machine seen, a bit each (bit 0: Open ... bit 4: Loss).
+    /// Congestion states (`icsk_ca_state`) seen, a bit each (bit 0: Open ... bit 4: Loss).
     pub states: u8,
     /// Last state.
     pub state: u8,

@@ -326,9 +326,9 @@ fn over_time(page: &mut HtmlReport, summary: &Summary) -> Result<(), LabError> {
         let more = terminals.len().saturating_sub(MAX_TERMINALS);
         terminals.truncate(MAX_TERMINALS);
         let caption = match more {
-            0 => "Window, throughput and state of the congestion machine".to_owned(),
+            0 => "Window, throughput and congestion state".to_owned(),
             more => format!(
-                "Window, throughput and state of the congestion machine; the recording has {}",
+                "Window, throughput and congestion state; the recording has {}",
                 counted(more, "more terminal")
             ),
         };

@@ -99,7 +99,7 @@ export class List {
     th("cwnd", "cwnd", "Congestion window, segments", "cwnd-cell");
     th("srtt", "srtt", "Smoothed round-trip time", "srtt-cell");
     th("Retr", "resent", "Segments retransmitted since the connection's start, as the kernel counts them", "resent-cell");
-    th("", "state", "State of the congestion machine: D Disorder, C CWR, R Recovery, L Loss", "");
+    th("", "state", "Congestion state: D Disorder, C CWR, R Recovery, L Loss", "");
     this.heads.get("state")?.querySelector("button")?.setAttribute("aria-label", "State");
     const thead = document.createElement("thead");
     thead.append(head);
