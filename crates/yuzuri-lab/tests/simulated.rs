@@ -142,7 +142,10 @@ fn simulated_runs_give_reports_and_tables_and_are_not_repeated() {
     let output = succeeds(&lab(&args, &[out.path(), &file]));
     assert!(output.contains("report.html"), "{output}");
     let page = std::fs::read_to_string(out.path().join("report.html")).unwrap();
-    assert!(page.contains("simulated TCP (no kernel)") && page.contains("Window, throughput and congestion state"));
+    assert!(
+        page.contains("simulated TCP (no kernel)")
+            && page.contains("Window, throughput and congestion state")
+    );
     assert!(page.contains("What limited the senders"));
     limits_are_those_of_the_scenario(out.path());
     let table = succeeds(&lab(&["table"], &[out.path()]));
