@@ -49,7 +49,7 @@ struct Helpers {
     /// time.
     changes_user: bool,
     owners: Channel,
-    doors: Channel,
+    sockets: Channel,
 }
 
 /// The channel to a helper; one request at a time.
@@ -72,10 +72,10 @@ pub fn start(share_socket: Option<PathBuf>, changes_user: bool) -> io::Result<()
         return Ok(());
     }
     let owners = Channel::to("finds the processes of sockets", serve_owners)?;
-    let doors = Channel::to("opens sockets in network namespaces", move |stream| {
+    let sockets = Channel::to("opens sockets in network namespaces", move |stream| {
         serve_doors(stream, share_socket.as_deref())
     })?;
-    let _ = HELPERS.set(Helpers { changes_user, owners, doors });
+    let _ = HELPERS.set(Helpers { changes_user, owners, sockets });
     Ok(())
 }
 
@@ -286,7 +286,7 @@ fn has_gone(stream: &UnixStream) -> bool {
 
 /// Every network namespace that has a name or a process. `None`: no helper is in use.
 pub(crate) fn spaces() -> Option<Vec<NetNamespace>> {
-    let channel = &HELPERS.get()?.doors;
+    let channel = &HELPERS.get()?.sockets;
     let read = |from: &mut dyn Read, _: &UnixStream| {
         let count = u32::from_le_bytes(number(from)?);
         if count > MAX_SPACES {
@@ -322,7 +322,7 @@ pub fn share_connection() -> io::Result<UnixStream> {
 
 /// A descriptor opened by the helper. `None`: no helper is in use.
 fn descriptor(question: &[u8]) -> Option<io::Result<OwnedFd>> {
-    let channel = &HELPERS.get()?.doors;
+    let channel = &HELPERS.get()?.sockets;
     let read = |_: &mut dyn Read, stream: &UnixStream| receive(stream);
     let gone = || Err(io::Error::other("the process that opens it has ended"));
     Some(channel.ask(question, &|| true, read).unwrap_or_else(gone))
@@ -368,7 +368,7 @@ fn send(stream: &UnixStream, opened: &io::Result<OwnedFd>) -> io::Result<()> {
 
 fn serve_doors(mut stream: UnixStream, share_socket: Option<&std::path::Path>) -> io::Result<()> {
     // SAFETY: a name that ends with 0.
-    unsafe { libc::prctl(libc::PR_SET_NAME, c"yuzuri-doors".as_ptr()) };
+    unsafe { libc::prctl(libc::PR_SET_NAME, c"yuzuri-sockets".as_ptr()) };
     let home = std::fs::File::open("/proc/self/ns/net")?;
     // To enter namespaces, and to find those that only processes have. The user stays root, who
     // owns the daemon's socket.

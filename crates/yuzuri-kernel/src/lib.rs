@@ -17,7 +17,6 @@
 
 mod abi;
 pub mod before_5_7;
-mod bell;
 mod census;
 mod cgroups;
 pub mod clock;
@@ -44,6 +43,7 @@ pub mod shielded;
 pub mod steer;
 mod table_sizes;
 pub mod tcp_state;
+mod wakeup;
 mod worker;
 #[allow(missing_docs, unused_imports, unsafe_op_in_unsafe_fn)]
 #[allow(clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]

@@ -5,7 +5,6 @@
 mod censuses;
 
 use crate::abi::{self, Record};
-use crate::bell::Bell;
 use crate::census::{self, Census, Counted};
 use crate::clock::{self, KernelClock};
 use crate::features::with_log;
@@ -16,6 +15,7 @@ use crate::reader::Reader;
 use crate::ring::{self, Rings};
 use crate::settings;
 use crate::skel::monitor::{MonitorSkel, MonitorSkelBuilder};
+use crate::wakeup::Wakeup;
 use crate::{Watch, WatchError, features, session, table_sizes};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags};
@@ -93,7 +93,7 @@ pub struct Monitor {
     // Before `skel`: the links must be dropped first.
     links: Vec<libbpf_rs::Link>,
     rings: Rings,
-    bell: Bell,
+    wakeup: Wakeup,
     skel: MonitorSkel<'static>,
     clock: KernelClock,
     session: Arc<Session>,
@@ -119,11 +119,11 @@ pub struct Monitor {
 
 /// How long the reader waits if it is needed soon and no ring buffer is filling.
 const REST: Duration = Duration::from_millis(10);
-/// The bell rings when a ring buffer is filled to `1 / BELL_PART`.
-const BELL_PART: u32 = 8;
-/// A ring buffer above this level is filling; it rings the bell at a slightly higher level.
+/// The reader is woken when a ring buffer is filled to `1 / WAKEUP_PART`.
+const WAKEUP_PART: u32 = 8;
+/// A ring buffer above this level is filling; it wakes the reader at a slightly higher level.
 const FILLING: f64 = 0.1;
-const _: () = assert!(FILLING < 1.0 / BELL_PART as f64);
+const _: () = assert!(FILLING < 1.0 / WAKEUP_PART as f64);
 const ACCOUNT_NS: u64 = 1_000_000_000;
 /// Records of a silent flow: its identity and a sample.
 const SILENT_RECORDS: u64 = 2;
@@ -164,7 +164,7 @@ impl Monitor {
         let mut open = with_log("opening the BPF object", || MonitorSkelBuilder::default().open(object))?;
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
             rodata.slots_per_cpu = slots_per_cpu;
-            rodata.bell_at = slots_per_cpu / BELL_PART;
+            rodata.wakeup_at = slots_per_cpu / WAKEUP_PART;
             rodata.cpu_mask = ring::controls(cpus) - 1;
             rodata.state_hook = features.tcp_cong_state_set;
         }
@@ -186,8 +186,8 @@ impl Monitor {
         let rings = Rings::new(skel.maps.slots.as_fd(), skel.maps.bss_controls.as_fd(), cpus, slots_per_cpu)
             .map_err(|e| MonitorError::Load(format!("mapping the rings: {e}")))?;
 
-        let bell = Bell::new(skel.maps.bell.as_fd())
-            .map_err(|e| MonitorError::Load(format!("mapping the bell: {e}")))?;
+        let wakeup = Wakeup::new(skel.maps.wakeup.as_fd())
+            .map_err(|e| MonitorError::Load(format!("mapping the ring buffer that wakes the reader: {e}")))?;
 
         let mut links = Vec::new();
         let mut hooks = Vec::new();
@@ -224,7 +224,7 @@ impl Monitor {
         Ok(Monitor {
             links,
             rings,
-            bell,
+            wakeup,
             skel,
             clock,
             session: Arc::new(session),
@@ -279,11 +279,11 @@ impl Monitor {
         reader.release(until_ns == u64::MAX, read_stack, out);
     }
 
-    /// Arms the bell. False: a ring buffer may already be filled beyond the level that rings it.
-    fn arm_bell(&mut self) -> bool {
+    /// Arms the wakeup. False: a ring buffer may already be filled beyond its level.
+    fn arm_wakeup(&mut self) -> bool {
         let Some(data) = self.skel.maps.data_data.as_deref_mut() else { return false };
         // SAFETY: an aligned u32 in our mapping of the programs' data, accessed atomically.
-        unsafe { AtomicU32::from_ptr(&raw mut data.bell_armed) }.store(1, Ordering::SeqCst);
+        unsafe { AtomicU32::from_ptr(&raw mut data.wakeup_armed) }.store(1, Ordering::SeqCst);
         // Programs check it after they have reserved their slot.
         self.rings.fullest() <= FILLING
     }
@@ -422,11 +422,11 @@ impl Watch for Monitor {
     }
 
     fn wait(&mut self, gather: Duration) {
-        // After the bell, too, the reader waits briefly: records settle, and more follow.
-        if gather <= REST || self.awaits_results() || self.bell.rang() || !self.arm_bell() {
+        // After the wakeup, too, the reader waits briefly: records settle, and more follow.
+        if gather <= REST || self.awaits_results() || self.wakeup.take() || !self.arm_wakeup() {
             std::thread::sleep(self.rest());
         } else {
-            self.bell.wait(gather);
+            self.wakeup.wait(gather);
         }
     }
 

@@ -99,7 +99,7 @@ fn is_tcp(name: &str) -> bool {
 }
 
 /// Functions that only carry out an operation: the place is their caller.
-const CARRIERS: [&str; 5] = [
+const WRAPPERS: [&str; 5] = [
     "tcp_set_ca_state",
     "__tcp_retransmit_skb",
     "tcp_retransmit_skb",
@@ -111,7 +111,7 @@ const CARRIERS: [&str; 5] = [
 pub(crate) fn place(frames: &[&str]) -> Option<Place> {
     // tcp_enter_cwr is the better name if nothing else is known: its caller may have been inlined
     // beyond recognition.
-    let caller = frames.iter().find(|f| !CARRIERS.contains(f));
+    let caller = frames.iter().find(|f| !WRAPPERS.contains(f));
     caller.or(frames.last()).map(|name| Place::named(name))
 }
 

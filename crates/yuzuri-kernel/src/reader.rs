@@ -60,7 +60,7 @@ pub(crate) struct Reader {
     stacks: HashMap<u32, Box<[u64]>>,
     /// Records from the first that needs the symbols, while these are being loaded.
     held: Vec<(u16, Record)>,
-    tend_due_ns: u64,
+    search_due_ns: u64,
 }
 
 impl Reader {
@@ -92,7 +92,7 @@ impl Reader {
             symbols_coming: Some(symbols_coming),
             stacks: HashMap::new(),
             held: Vec::new(),
-            tend_due_ns: 0,
+            search_due_ns: 0,
         }
     }
 
@@ -242,7 +242,7 @@ fn owner_terms(filter: &Filter) -> Filter {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::owners::TEND_NS;
+    use super::owners::SEARCH_INTERVAL_NS;
     use super::*;
     use crate::abi::{event_record, flow_record};
     use crate::census::Counted;
@@ -289,7 +289,7 @@ mod tests {
         out.iter().any(is)
     }
 
-    fn tend_until(reader: &mut Reader, out: &mut Vec<Item>, holds: impl Fn(&Reader, &[Item]) -> bool) {
+    fn search_until(reader: &mut Reader, out: &mut Vec<Item>, holds: impl Fn(&Reader, &[Item]) -> bool) {
         let until = Instant::now() + std::time::Duration::from_secs(20);
         while !holds(reader, out) {
             assert!(Instant::now() < until, "{out:?}");
@@ -306,15 +306,15 @@ mod tests {
         for n in 1..=1000 {
             reader.take(0, &identity(n), no_stack, &mut out);
             reader.take(0, &ack(n, n), no_stack, &mut out);
-            reader.search_owners(n * TEND_NS, &mut out);
+            reader.search_owners(n * SEARCH_INTERVAL_NS, &mut out);
         }
         assert_eq!(out.len(), 2000, "everything was taken while the search hung");
         assert!(begun.load(Ordering::SeqCst) <= 1);
         go.send(()).unwrap();
-        tend_until(&mut reader, &mut out, |_, out| named(out, 1));
+        search_until(&mut reader, &mut out, |_, out| named(out, 1));
         assert!(!named(&out, 1000), "it came after the search had begun");
         go.send(()).unwrap();
-        tend_until(&mut reader, &mut out, |_, out| (1..=1000).all(|n| named(out, n)));
+        search_until(&mut reader, &mut out, |_, out| (1..=1000).all(|n| named(out, n)));
         assert!(begun.load(Ordering::SeqCst) <= 2);
         // Dropping the reader during a search ends the search.
         reader.take(0, &identity(1001), no_stack, &mut out);
@@ -399,10 +399,10 @@ mod tests {
             reader.search_owners(1, &mut out);
             go.send(()).unwrap();
             if undecided == 0 {
-                tend_until(&mut reader, &mut out, |_, out| named(out, 7));
+                search_until(&mut reader, &mut out, |_, out| named(out, 7));
                 assert_eq!(reader.remembered(), 1);
             } else {
-                tend_until(&mut reader, &mut out, |reader, _| !reader.found_owners.is_empty());
+                search_until(&mut reader, &mut out, |reader, _| !reader.found_owners.is_empty());
                 assert_eq!(reader.take_owners(), [(FlowId(7), owner(7))]);
                 assert!(reader.asks_for_census(u64::MAX));
                 assert_eq!(reader.remembered(), 0);
@@ -418,7 +418,7 @@ mod tests {
         assert_eq!(reader.add_unrecorded(counted(&[3, 5]), 9, &mut out), 0);
         reader.search_owners(1, &mut out);
         go.send(()).unwrap();
-        tend_until(&mut reader, &mut out, |reader, _| !reader.unshown.is_empty());
+        search_until(&mut reader, &mut out, |reader, _| !reader.unshown.is_empty());
         assert!(reader.asks_for_census(1));
         // The programs receive both owners: they know how to use them.
         let mut found_owners = reader.take_owners();

@@ -114,7 +114,10 @@ fn the_report_shows_what_limited_each_terminal() {
     println!("{legend}");
     let percent = |name: &str, limit: &str| -> f64 {
         let after = of(name).split(&format!(">{limit} ")).nth(1);
-        after.map_or(0.0, |after| after.split(" %").next().unwrap().parse().unwrap())
+        // Less than one per cent is "<1".
+        after.map_or(0.0, |after| {
+            after.split(" %").next().unwrap().trim_start_matches("&lt;").parse().unwrap()
+        })
     };
     assert!(percent("full", "application") < 20.0 && percent("asks", "application") > 20.0, "{legend}");
     // Data that the server sends to a terminal counts as the terminal's.

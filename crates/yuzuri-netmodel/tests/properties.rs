@@ -119,7 +119,7 @@ fn node() -> impl Strategy<Value = Node> {
     prop_oneof![2 => Just(Node::Ap), 5 => (0_u16..8).prop_map(Node::Station)]
 }
 
-fn deed() -> impl Strategy<Value = Operation> {
+fn operation() -> impl Strategy<Value = Operation> {
     let to = prop_oneof![6 => node().prop_map(To::One), 1 => Just(To::Group)];
     prop_oneof![
         20 => (node(), to, 1_u8..40, prop_oneof![Just(66_u32), Just(1514), 60_u32..1600], any::<bool>())
@@ -130,9 +130,9 @@ fn deed() -> impl Strategy<Value = Operation> {
     ]
 }
 
-fn deeds() -> impl Strategy<Value = Vec<(u64, Operation)>> {
+fn operations() -> impl Strategy<Value = Vec<(u64, Operation)>> {
     // Pauses range from none to longer than any exchange.
-    prop::collection::vec((prop_oneof![Just(0), 1..50_000_u64, 1..5_000_000_u64], deed()), 1..60)
+    prop::collection::vec((prop_oneof![Just(0), 1..50_000_u64, 1..5_000_000_u64], operation()), 1..60)
 }
 
 /// How a cell is advanced between two operations.
@@ -147,7 +147,7 @@ enum Steps {
 }
 
 /// Performs all operations and checks the statistics after each step.
-fn play(config: &CellConfig, seed: u64, deeds: &[(u64, Operation)], steps: Steps) -> Played {
+fn play(config: &CellConfig, seed: u64, operations: &[(u64, Operation)], steps: Steps) -> Played {
     let mut cell = Cell::new(config, seed).expect("a valid cell");
     let mut arrivals = Vec::new();
     let mut now = Time::ZERO;
@@ -181,11 +181,11 @@ fn play(config: &CellConfig, seed: u64, deeds: &[(u64, Operation)], steps: Steps
                 assert!(arrives.is_some_and(|at| at <= first.at), "{first:?} before {arrives:?}");
             }
         };
-    for (pause, deed) in deeds {
+    for (pause, operation) in operations {
         let then = Time::from_nanos(now.as_nanos() + pause);
         walk(&mut cell, now, then, &mut arrivals);
         now = then;
-        match deed {
+        match operation {
             Operation::Send { from, to, count, bytes, ecn } => {
                 for _ in 0..*count {
                     number += 1;
@@ -259,8 +259,8 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_is_lost_uncounted_and_order_is_preserved(config in cell(), deeds in deeds(), seed in any::<u64>()) {
-        let played = play(&config, seed, &deeds, Steps::One);
+    fn nothing_is_lost_uncounted_and_order_is_preserved(config in cell(), operations in operations(), seed in any::<u64>()) {
+        let played = play(&config, seed, &operations, Steps::One);
         let mut last: HashMap<(Node, Node, To, u32), u64> = HashMap::new();
         let mut at = Time::ZERO;
         for arrival in &played.arrivals {
@@ -279,14 +279,14 @@ proptest! {
     #[test]
     fn one_seed_one_result_in_steps_of_any_length(
         config in cell(),
-        deeds in deeds(),
+        operations in operations(),
         seed in any::<u64>(),
         step_ns in 20_000_u64..3_000_000,
     ) {
-        let once = play(&config, seed, &deeds, Steps::One);
-        prop_assert_eq!(&once, &play(&config, seed, &deeds, Steps::One));
-        prop_assert_eq!(&once, &play(&config, seed, &deeds, Steps::Of(step_ns)));
-        prop_assert_eq!(&once, &play(&config, seed, &deeds, Steps::Arrivals));
+        let once = play(&config, seed, &operations, Steps::One);
+        prop_assert_eq!(&once, &play(&config, seed, &operations, Steps::One));
+        prop_assert_eq!(&once, &play(&config, seed, &operations, Steps::Of(step_ns)));
+        prop_assert_eq!(&once, &play(&config, seed, &operations, Steps::Arrivals));
     }
 
     #[test]

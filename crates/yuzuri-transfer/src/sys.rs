@@ -142,7 +142,7 @@ pub(crate) fn write(fd: impl AsFd, data: &[u8], stamp: Option<StampKind>) -> io:
     let mut flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
     if let Some(StampKind(kind)) = stamp {
         flags |= libc::MSG_EOR;
-        let wish = SOF_TIMESTAMPING_TX_SCHED | SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_TX_ACK;
+        let requested = SOF_TIMESTAMPING_TX_SCHED | SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_TX_ACK;
         message.msg_control = (&raw mut control.0).cast();
         // SAFETY: CMSG_SPACE and CMSG_LEN only compute.
         message.msg_controllen = unsafe { libc::CMSG_SPACE(size_of::<u32>() as u32) } as _;
@@ -153,7 +153,7 @@ pub(crate) fn write(fd: impl AsFd, data: &[u8], stamp: Option<StampKind>) -> io:
             (*header).cmsg_level = libc::SOL_SOCKET;
             (*header).cmsg_type = kind;
             (*header).cmsg_len = libc::CMSG_LEN(size_of::<u32>() as u32) as _;
-            libc::CMSG_DATA(header).cast::<u32>().write_unaligned(wish);
+            libc::CMSG_DATA(header).cast::<u32>().write_unaligned(requested);
         }
     }
     // SAFETY: `message` points to `part` and `control`, which live through the call; the kernel

@@ -350,10 +350,10 @@ impl LiveModel {
             return;
         }
         // Drop a tenth in one go, so that a storm of short flows does not sort the table for each.
-        let mut by_worth: Vec<(bool, u64, FlowId)> =
+        let mut candidates: Vec<(bool, u64, FlowId)> =
             self.rows.values().map(|r| (r.closed_ns.is_none(), r.last.mono_ns, r.flow.id)).collect();
-        by_worth.sort_unstable();
-        for (_, _, id) in by_worth.into_iter().take((self.limits.flows / 10).max(1)) {
+        candidates.sort_unstable();
+        for (_, _, id) in candidates.into_iter().take((self.limits.flows / 10).max(1)) {
             self.rows.remove(&id);
             self.forgotten += 1;
         }

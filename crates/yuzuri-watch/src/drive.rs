@@ -1,6 +1,6 @@
 //! The loop that reads a source and distributes its items.
 
-use crate::spent::Spent;
+use crate::recycled::RecycledBatches;
 use crate::{Requests, Sinks};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -82,12 +82,12 @@ impl<'a> Pump<'a> {
                 && !sinks.failed()
                 && until.is_none_or(|until| Instant::now() < until)
         };
-        let (mut passed_on, mut spent) = (None::<Instant>, Spent::default());
+        let (mut passed_on, mut recycled) = (None::<Instant>, RecycledBatches::default());
         let take = |items: &mut Vec<Item>| {
             let is_due = items.len() >= MAX_GATHERED || passed_on.is_none_or(|at| at.elapsed() >= gather);
             if is_due && !items.is_empty() {
                 passed_on = Some(Instant::now());
-                spent.pass_on(items, |batch| sinks.give(batch));
+                recycled.pass_on(items, |batch| sinks.give(batch));
             }
         };
         let mut next_report = Instant::now();

@@ -30,9 +30,9 @@ mod drive;
 mod live;
 mod queue;
 mod recorder;
+mod recycled;
 mod remote;
 mod sinks;
-mod spent;
 
 pub use drive::{Pump, drive};
 pub use live::{Live, SharedModel, model};

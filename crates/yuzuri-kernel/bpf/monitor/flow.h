@@ -57,7 +57,7 @@ static __noinline void announce(struct sock *sk, struct flow *flow, u32 cpu)
 	flow->detached = !socket;
 	/* User space searches for its process, which may end soon. */
 	if (!flow->pid)
-		ring_bell();
+		wake_reader();
 }
 
 /* Creates the state for a flow that has none yet. */

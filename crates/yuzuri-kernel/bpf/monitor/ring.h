@@ -35,24 +35,24 @@ struct ring_control controls[1] SEC(".bss.controls");
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
-} bell SEC(".maps");
+} wakeup SEC(".maps");
 
-/* Nonzero while a reader waits for the bell. User space sets it. */
-u32 bell_armed SEC(".data");
+/* Nonzero while a reader waits to be woken. User space sets it. */
+u32 wakeup_armed SEC(".data");
 
-/* The bell rings when one CPU's ring buffer has this many unread records. User space sets it, by
- * the number of slots. */
-const volatile u32 bell_at = 512;
+/* The reader is woken when one CPU's ring buffer has this many unread records. User space sets it,
+ * by the number of slots. */
+const volatile u32 wakeup_at = 512;
 
-static __noinline void ring_bell(void)
+static __noinline void wake_reader(void)
 {
 	u64 nothing = 0;
 
-	if (!*(volatile u32 *)&bell_armed)
+	if (!*(volatile u32 *)&wakeup_armed)
 		return;
-	/* Two CPUs may both find it armed: it rings twice, which is harmless. */
-	*(volatile u32 *)&bell_armed = 0;
-	bpf_ringbuf_output(&bell, &nothing, sizeof(nothing), BPF_RB_FORCE_WAKEUP);
+	/* Two CPUs may both find it armed: the reader is woken twice, which is harmless. */
+	*(volatile u32 *)&wakeup_armed = 0;
+	bpf_ringbuf_output(&wakeup, &nothing, sizeof(nothing), BPF_RB_FORCE_WAKEUP);
 }
 
 static __always_inline struct ring_control *ring_control(u32 cpu)
@@ -75,8 +75,8 @@ static __always_inline void *reserve(struct ring_control *ring, u32 cpu, u32 hoo
 	}
 	head = __sync_fetch_and_add(&ring->head, 1);
 	/* True for exactly one record of those that fill the ring buffer. */
-	if (unlikely(head - tail == bell_at))
-		ring_bell();
+	if (unlikely(head - tail == wakeup_at))
+		wake_reader();
 	*seq = (u32)head + 1;
 	u32 slot = cpu * slots_per_cpu + ((u32)head & (slots_per_cpu - 1));
 	return bpf_map_lookup_elem(&slots, &slot);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use yuzuri_trace::{Flow, FlowId, Item, Owner};
 
-pub(super) const TEND_NS: u64 = 100_000_000;
+pub(super) const SEARCH_INTERVAL_NS: u64 = 100_000_000;
 /// A flow with events before its owner was known, and none since, is reported after this time.
 const RECORD_TIMEOUT_NS: u64 = 1_000_000_000;
 /// How often a flow's owner is searched for again, at growing intervals: about half a minute in
@@ -46,8 +46,8 @@ impl Reader {
         if let Some(found) = self.owners.take() {
             self.name_owners(found, now_ns, out);
         }
-        if !self.searches.is_empty() && now_ns >= self.tend_due_ns {
-            self.tend_due_ns = now_ns.saturating_add(TEND_NS);
+        if !self.searches.is_empty() && now_ns >= self.search_due_ns {
+            self.search_due_ns = now_ns.saturating_add(SEARCH_INTERVAL_NS);
             self.look_for_owners(now_ns);
         }
     }
@@ -86,7 +86,7 @@ impl Reader {
                 // The socket is between accept() and the process' next use, or its process is
                 // hidden from us.
                 search.tries += 1;
-                search.next_ns = now_ns.saturating_add(TEND_NS << search.tries.min(6));
+                search.next_ns = now_ns.saturating_add(SEARCH_INTERVAL_NS << search.tries.min(6));
                 if search.tries > MAX_TRIES {
                     self.searches.remove(&id);
                     let missing = self.undecided.remove(&id).is_some_and(|undecided| undecided.is_unrecorded);

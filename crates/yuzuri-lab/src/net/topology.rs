@@ -399,7 +399,7 @@ impl Topology {
     ///
     /// # Errors
     /// If a namespace cannot be entered.
-    pub fn refused_frames(&self) -> Result<u64, LabError> {
+    pub fn dropped_frames(&self) -> Result<u64, LabError> {
         let mut sum = 0;
         for host in self.terminals.iter().chain([&self.ap, &self.server]) {
             let text = host.namespace.inside(|| std::fs::read_to_string("/proc/thread-self/net/dev"))?;

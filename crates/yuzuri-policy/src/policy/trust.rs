@@ -109,7 +109,7 @@ impl BelievedShare {
 /// A terminal's own evidence, and for how long the group has contradicted it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Trust {
-    grains: VecDeque<Interval>,
+    intervals: VecDeque<Interval>,
     had: Option<LastBelieved>,
     undecided_since: Option<Moment>,
     heard: u16,
@@ -261,8 +261,8 @@ impl Trust {
             // Plain CUBIC's rate shows what is possible: if that is less than what was due, the
             // group may have been right.
             let of_all_bps = claim.of_all_bps(mean_bps, claim.senders);
-            for grain in &mut self.grains {
-                grain.evidence_bps = grain.evidence_bps.min(of_all_bps);
+            for interval in &mut self.intervals {
+                interval.evidence_bps = interval.evidence_bps.min(of_all_bps);
             }
             // If plain CUBIC also reaches the due rate, that rate stays evidence while the leader
             // continues.
@@ -303,11 +303,11 @@ impl Trust {
     /// The rate that this terminal could carry alone with its current radio, bit/s, as far as it
     /// was observed.
     fn alone_bps(&self, now: Moment, claim: Claim) -> f64 {
-        let slower = |grain: &Interval| {
-            if grain.alone_bps.is_finite() { (claim.alone_bps / grain.alone_bps).min(1.0) } else { 1.0 }
+        let slower = |interval: &Interval| {
+            if interval.alone_bps.is_finite() { (claim.alone_bps / interval.alone_bps).min(1.0) } else { 1.0 }
         };
-        let fresh = self.grains.iter().filter(|grain| now.since(grain.since) < memory());
-        fresh.map(|grain| grain.evidence_bps * slower(grain)).fold(0.0, f64::max)
+        let fresh = self.intervals.iter().filter(|interval| now.since(interval.since) < memory());
+        fresh.map(|interval| interval.evidence_bps * slower(interval)).fold(0.0, f64::max)
     }
 
     /// Whether only senders that have not proved their liveness explain the share: they should be
@@ -318,21 +318,23 @@ impl Trust {
 
     /// The maximum rate of this terminal, bit/s.
     fn best_bps(&self) -> f64 {
-        self.grains.iter().map(|grain| grain.rate_bps).fold(0.0, f64::max)
+        self.intervals.iter().map(|interval| interval.rate_bps).fold(0.0, f64::max)
     }
 
     /// Keeps the maxima of each interval of [`MAX_SPAN`].
     fn note(&mut self, now: Moment, rate_bps: f64, evidence_bps: f64, alone_bps: f64) {
-        let same = |grain: &&mut Interval| now.since(grain.since) < MAX_SPAN && grain.alone_bps == alone_bps;
-        match self.grains.back_mut().filter(same) {
-            Some(grain) => {
-                grain.rate_bps = grain.rate_bps.max(rate_bps);
-                grain.evidence_bps = grain.evidence_bps.max(evidence_bps);
+        let same = |interval: &&mut Interval| {
+            now.since(interval.since) < MAX_SPAN && interval.alone_bps == alone_bps
+        };
+        match self.intervals.back_mut().filter(same) {
+            Some(interval) => {
+                interval.rate_bps = interval.rate_bps.max(rate_bps);
+                interval.evidence_bps = interval.evidence_bps.max(evidence_bps);
             }
-            None => self.grains.push_back(Interval { since: now, rate_bps, evidence_bps, alone_bps }),
+            None => self.intervals.push_back(Interval { since: now, rate_bps, evidence_bps, alone_bps }),
         }
-        while self.grains.front().is_some_and(|grain| now.since(grain.since) > memory()) {
-            self.grains.pop_front();
+        while self.intervals.front().is_some_and(|interval| now.since(interval.since) > memory()) {
+            self.intervals.pop_front();
         }
     }
 }

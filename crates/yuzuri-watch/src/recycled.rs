@@ -8,7 +8,7 @@ use yuzuri_trace::{Batch, Item};
 
 /// The batches given to the sinks, oldest first.
 #[derive(Default)]
-pub(crate) struct Spent {
+pub(crate) struct RecycledBatches {
     given: VecDeque<Batch>,
 }
 
@@ -19,7 +19,7 @@ const MAX_GIVEN: usize = 8;
 /// rare.
 const MAX_ROOM: usize = 4;
 
-impl Spent {
+impl RecycledBatches {
     /// Passes `items` on as a batch, and leaves an empty vector in its place.
     pub(crate) fn pass_on(&mut self, items: &mut Vec<Item>, give: impl FnOnce(&Batch)) {
         let needed = items.len();
@@ -53,44 +53,44 @@ mod tests {
 
     #[test]
     fn a_batch_that_was_read_gives_its_memory_to_the_next_items() {
-        let mut spent = Spent::default();
+        let mut recycled = RecycledBatches::default();
         let mut buffer = items(100);
         let first = buffer.as_ptr();
-        spent.pass_on(&mut buffer, |batch| assert_eq!(batch.len(), 100));
+        recycled.pass_on(&mut buffer, |batch| assert_eq!(batch.len(), 100));
         assert_eq!(buffer.capacity(), 0);
         buffer = items(90);
-        spent.pass_on(&mut buffer, |_| {});
+        recycled.pass_on(&mut buffer, |_| {});
         assert!(buffer.is_empty());
         assert_eq!(buffer.as_ptr(), first);
     }
 
     #[test]
     fn a_batch_that_a_sink_still_reads_stays_as_it_is() {
-        let mut spent = Spent::default();
+        let mut recycled = RecycledBatches::default();
         let mut held = None;
-        spent.pass_on(&mut items(100), |batch| held = Some(batch.clone()));
+        recycled.pass_on(&mut items(100), |batch| held = Some(batch.clone()));
         let mut buffer = items(90);
-        spent.pass_on(&mut buffer, |_| {});
+        recycled.pass_on(&mut buffer, |_| {});
         assert_eq!(buffer.capacity(), 0);
         assert_eq!(held.map(|batch| batch.len()), Some(100));
     }
 
     #[test]
     fn the_memory_of_a_burst_is_freed() {
-        let mut spent = Spent::default();
-        spent.pass_on(&mut items(1000), |_| {});
+        let mut recycled = RecycledBatches::default();
+        recycled.pass_on(&mut items(1000), |_| {});
         let mut buffer = items(10);
-        spent.pass_on(&mut buffer, |_| {});
+        recycled.pass_on(&mut buffer, |_| {});
         assert_eq!(buffer.capacity(), 0);
     }
 
     #[test]
     fn batches_that_nobody_gives_back_are_forgotten() {
-        let mut spent = Spent::default();
+        let mut recycled = RecycledBatches::default();
         let mut held = Vec::new();
         for _ in 0..3 * MAX_GIVEN {
-            spent.pass_on(&mut items(1), |batch| held.push(batch.clone()));
+            recycled.pass_on(&mut items(1), |batch| held.push(batch.clone()));
         }
-        assert_eq!(spent.given.len(), MAX_GIVEN);
+        assert_eq!(recycled.given.len(), MAX_GIVEN);
     }
 }
