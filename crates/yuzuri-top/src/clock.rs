@@ -26,12 +26,13 @@ impl Clock {
     }
 
     /// Offset from UTC at that time, seconds east; 0 if it is unknown.
-    #[allow(clippy::useless_conversion)] // `time_t` and `long` are 32 bits wide on some architectures
+    // `time_t` and `long` are 32 bits wide on some architectures.
+    #[allow(clippy::useless_conversion, clippy::unnecessary_fallible_conversions)]
     fn offset_s(self, unix_s: i64) -> i64 {
         if self == Clock::Utc {
             return 0;
         }
-        let Ok(time) = libc::time_t::try_from(unix_s) else { return 0 };
+        let time = libc::time_t::try_from(unix_s).unwrap_or(libc::time_t::MAX);
         let mut broken_down = std::mem::MaybeUninit::<libc::tm>::uninit();
         // SAFETY: both pointers are valid for the call. The result is read only if the call returns
         // non-null, that is, has filled it in.
