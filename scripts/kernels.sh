@@ -65,6 +65,8 @@ esac
 case " ${kernels[*]} " in *" 6.12-amd64 "*)
     say "the laboratory in it: a seed repeats the windows of a whole experiment"
     cargo test --locked --quiet --target-dir "$base/vm" -p yuzuri-lab --test virtual_time -- --ignored --nocapture || status=$?
+    say "steps of the wall clock: wall times follow, and bounds last as long as they were set for"
+    cargo test --locked --quiet --target-dir "$base/vm" -p yuzuri --test clock_steps -- --ignored --nocapture || status=$?
     say "sharing over the kernel's own 802.11: by access point and rate, roaming"
     vm build --wireless 6.12-amd64
     cargo test --locked --quiet --target-dir "$base/vm" -p yuzuri --test wireless -- --ignored --nocapture || status=$?
