@@ -65,6 +65,11 @@ pub struct Bucket {
 }
 
 impl Bucket {
+    /// Written by the application and not yet sent, bytes, if it is known.
+    pub fn known_notsent_bytes(&self) -> Option<u32> {
+        (self.notsent_bytes != u32::MAX).then_some(self.notsent_bytes)
+    }
+
     fn new(start_ns: u64, event: &Event, limits: &[LimitInterval], bound: Option<u32>) -> Bucket {
         let s = &event.snapshot;
         let start_us = start_ns / 1000;
@@ -132,7 +137,7 @@ impl Bucket {
         if other.min_rtt_us != u32::MAX && (is_later || self.min_rtt_us == u32::MAX) {
             self.min_rtt_us = other.min_rtt_us;
         }
-        if other.notsent_bytes != u32::MAX && (is_later || self.notsent_bytes == u32::MAX) {
+        if other.known_notsent_bytes().is_some() && (is_later || self.known_notsent_bytes().is_none()) {
             self.notsent_bytes = other.notsent_bytes;
         }
         if !is_later {

@@ -65,8 +65,8 @@ fn measured(min_rtt_us: u32) -> u32 {
 }
 
 /// -1: unknown.
-fn unsent_bytes(bytes: u32) -> i64 {
-    if bytes == u32::MAX { -1 } else { bytes.into() }
+fn unsent_bytes(bytes: Option<u32>) -> i64 {
+    bytes.map_or(-1, i64::from)
 }
 
 /// 0 where pacing does not limit.
@@ -109,7 +109,7 @@ pub(crate) const ROW: &[ArrayField<Row>] = fields! { |row: Row, at|
     "SND_WND" "the peer's receive window, bytes": "{}" row.last.snapshot.snd_wnd;
     "RCV_WND" "our receive window, bytes": "{}" row.last.snapshot.rcv_wnd;
     "WMEM" "sk_wmem_queued, bytes": "{}" row.last.snapshot.wmem_queued;
-    "NOTSENT" "written and not yet sent, bytes; -1: unknown": "{}" unsent_bytes(row.last.snapshot.notsent);
+    "NOTSENT" "written and not yet sent, bytes; -1: unknown": "{}" unsent_bytes(row.last.snapshot.known_notsent_bytes());
     "DELIVERY" "delivery rate, bit/s": "{}" row.last.snapshot.delivery_rate_bps;
     "PACING" "pacing rate, bit/s; 0: does not limit": "{}" pacing_bps(row.last.snapshot.pacing_rate_bps);
     "TOTAL_RETRANS" "segments": "{}" row.last.snapshot.total_retrans;
@@ -157,7 +157,7 @@ pub(crate) const BUCKET: &[ArrayField<Bucket>] = fields! { |b: Bucket, at|
     "LIMIT" "what limited the flow for most of the time, index into LIMITS": "{}" b.limit.limit as u8;
     "LIMIT_LEAD" "its certainty, µs (the lead in a majority vote weighted by time); 0: unknown": "{}" b.limit.lead_us;
     "LIMIT_BEFORE" "what limited it from the record before until the start, index into LIMITS; -1: unknown": "{}" limit_index(b.limit_before);
-    "NOTSENT" "the last known of written and not yet sent, bytes; -1: unknown": "{}" unsent_bytes(b.notsent_bytes);
+    "NOTSENT" "the last known of written and not yet sent, bytes; -1: unknown": "{}" unsent_bytes(b.known_notsent_bytes());
     "BOUND" "the last upper bound of the window by sharing that records show (a window that rests at it), segments; 0: none": "{}" b.bound;
 };
 
@@ -186,7 +186,7 @@ pub(crate) const CSV: &[ArrayField<Bucket>] = fields! { |b: Bucket, at|
     "snd_wnd" "": "{}" b.snd_wnd;
     "rcv_wnd" "": "{}" b.rcv_wnd;
     "limited_by" "": "{}" b.limit.known().map_or("", Limit::name);
-    "notsent_bytes" "": "{}" Some(b.notsent_bytes).filter(|bytes| *bytes != u32::MAX).map_or(String::new(), |bytes| bytes.to_string());
+    "notsent_bytes" "": "{}" b.known_notsent_bytes().map_or(String::new(), |bytes| bytes.to_string());
     "bound" "": "{}" unless_zero(b.bound);
 };
 

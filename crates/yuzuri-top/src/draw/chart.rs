@@ -153,8 +153,8 @@ fn whole_seconds(ns: u64) -> String {
 }
 
 /// Unsent data; `u32::MAX` is unknown.
-fn unsent(bytes: u32) -> String {
-    if bytes == u32::MAX { "-".into() } else { text::bytes(bytes.into()) }
+fn unsent(bytes: Option<u32>) -> String {
+    bytes.map_or("-".into(), |bytes| text::bytes(bytes.into()))
 }
 
 /// The current values, each in a fixed width, so that nothing moves.
@@ -175,7 +175,7 @@ fn details(mut pen: LineWriter, app: &App, line: &Line) {
         ("mss", format!("{:>5}", s.mss)),
         ("pacing", format!("{:>11}", bits(s.pacing_rate_bps))),
         ("peer window", format!("{:>7}", text::bytes(s.snd_wnd.into()))),
-        ("unsent", format!("{:>7}", unsent(s.notsent))),
+        ("unsent", format!("{:>7}", unsent(s.known_notsent_bytes()))),
         ("rttvar", format!("{:>7}", text::time_us(s.rttvar_us.into()))),
         ("sacked", format!("{:>4}", text::count(s.sacked_out.into()))),
         ("reordering", format!("{:>3}", s.reordering)),
@@ -446,7 +446,7 @@ fn reading(mut pen: LineWriter, app: &App, look: &FrameData, series: &Series, cu
         figures.push(("limit", limit.name().to_owned(), theme.limit(limit)));
     }
     figures.push(("peer window", text::bytes(bucket.snd_wnd.into()), theme.peer_window()));
-    figures.push(("unsent", unsent(bucket.notsent_bytes), theme.unsent()));
+    figures.push(("unsent", unsent(bucket.known_notsent_bytes()), theme.unsent()));
     if bucket.retransmits > 0 {
         figures.push(("retransmitted", bucket.retransmits.to_string(), Style::new()));
     }

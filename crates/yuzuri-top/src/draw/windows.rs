@@ -18,8 +18,8 @@ const LABELS: [&str; 3] = ["⠤ wnd", "▄ uns", "bytes"];
 
 pub(super) fn draw(lane: Rect, area: Rect, buffer: &mut Buffer, app: &App, series: &Series) {
     let theme = app.theme;
-    let unsent_bytes = |bucket: &Bucket| Some(bucket.notsent_bytes).filter(|bytes| *bytes != u32::MAX);
-    let most = series.bucket.iter().flatten().map(|b| b.snd_wnd.max(unsent_bytes(b).unwrap_or(0))).max();
+    let most =
+        series.bucket.iter().flatten().map(|b| b.snd_wnd.max(b.known_notsent_bytes().unwrap_or(0))).max();
     let most = most.unwrap_or(0);
     let top = plot::round_up(f64::from(most.max(1)));
     // Two dots for each column.
@@ -31,7 +31,9 @@ pub(super) fn draw(lane: Rect, area: Rect, buffer: &mut Buffer, app: &App, serie
     let unsent: Vec<Option<f64>> = series
         .bucket
         .iter()
-        .map(|bucket| bucket.as_ref().and_then(unsent_bytes).map(|bytes| f64::from(bytes) / top))
+        .map(|bucket| {
+            bucket.as_ref().and_then(Bucket::known_notsent_bytes).map(|bytes| f64::from(bytes) / top)
+        })
         .collect();
     let mut plot = Plot::new(lane.width.into(), lane.height.into());
     plot.thick_line(&unsent);
