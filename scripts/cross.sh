@@ -3,6 +3,16 @@
 # architecture, to be sourced in the root of the tree after path.sh. Architectures have Debian's
 # names. The sourcing script must define `say`. Run `scripts/setup.sh vm` or `static` first.
 
+# debian_name ARCHITECTURE: Debian's name of x86_64, aarch64 or armv7; fails for others.
+debian_name() {
+    case $1 in
+    x86_64) echo amd64 ;;
+    aarch64) echo arm64 ;;
+    armv7) echo armhf ;;
+    *) return 1 ;;
+    esac
+}
+
 # rust_target ARCHITECTURE: Rust's name of the target.
 rust_target() {
     case $1 in

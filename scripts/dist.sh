@@ -11,14 +11,6 @@ cd "$(dirname "$0")/.."
 say() { printf 'dist: %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }
 step() { say "=== $* ($SECONDS s)"; }
-debian_name() {
-    case $1 in
-    x86_64) echo amd64 ;;
-    aarch64) echo arm64 ;;
-    armv7) echo armhf ;;
-    *) fail "no package is made for $1: x86_64, aarch64 or armv7" ;;
-    esac
-}
 size() { stat -c %s "$1" | awk '{ printf "%.2f MB", $1 / 1e6 }'; }
 
 read -r -a archs <<<"${DIST_ARCHITECTURES:-x86_64 aarch64}"

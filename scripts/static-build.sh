@@ -16,13 +16,8 @@ if [ "${1:-}" = --libraries ]; then
 fi
 usage() { say "usage: static-build.sh x86_64|aarch64|armv7 [yuzuri|yuzuri-identify...]"; exit 2; }
 
-case "${1:-}" in
-x86_64) debian=amd64 ;;
-aarch64) debian=arm64 ;;
-armv7) debian=armhf ;;
-*) usage ;;
-esac
-arch=$1
+arch=${1:-}
+debian=$(debian_name "$arch") || usage
 triplet=$(rust_target $debian)
 shift
 programs=("$@")
