@@ -1,11 +1,12 @@
 //! Steps of the wall clock: by an hour and by half a second, forward and back. Monotonic times of
 //! records do not change, a bound lasts as long as it was set for, and the page and the records
-//! have the new wall time as soon as the next account is made, once a second. CLOCK_REALTIME belongs
-//! to the whole machine, so the test runs itself in a guest.
+//! have the new wall time as soon as the next account is made, once a second. CLOCK_REALTIME
+//! belongs to the whole machine, so the test runs itself in a guest.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod program;
 
+use nix::sys::time::TimeValLike;
 use nix::time::{ClockId, clock_gettime, clock_settime};
 use program::{Running, YUZURI, json_lines, of_kind, text};
 use serde_json::Value;
@@ -60,8 +61,7 @@ fn is_guest() -> bool {
 }
 
 fn wall_ns() -> i64 {
-    let now = clock_gettime(ClockId::CLOCK_REALTIME).unwrap();
-    now.tv_sec() * 1_000_000_000 + now.tv_nsec()
+    clock_gettime(ClockId::CLOCK_REALTIME).unwrap().num_nanoseconds()
 }
 
 /// Steps the wall clock. Returns by how much its difference to the monotonic clock changed.

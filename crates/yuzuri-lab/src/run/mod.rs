@@ -243,10 +243,10 @@ pub(crate) fn perform(
     let shared = sharing.finish();
     let gated = gate.map(GateRun::finish).transpose()?;
     let account = recorder.finish()?;
-    let refused = topology.dropped_frames()?;
+    let dropped = topology.dropped_frames()?;
     let origin_s = (origin - driver.started()).as_secs_f64();
     let mut report = driver.finish()?;
-    report.lateness.refused += refused;
+    report.lateness.refused += dropped;
     if let Some(error) = failed {
         return Err(error);
     }
