@@ -1,9 +1,9 @@
 //! In a group of honest members no member doubts the summaries (`Rule::Doubt`) or stops following
 //! them (`Rule::Mistrust`). The exception is a wire whose rate drops by more than half: then some
 //! members do so for a second or two, and the test prints the figures. Settings are random:
-//! `CASES=300 SEED=7` sets their number and the seed. With `--nocapture` each setting is printed
-//! with its total, its Jain's index and the figures of plain CUBIC. There are no outsiders and no
-//! liars.
+//! `CASES=300 SEED=7` sets their number and the seed, and `SECONDS=600` how long each lasts (40 s).
+//! With `--nocapture` each setting is printed with its total, its Jain's index and the figures of
+//! plain CUBIC. There are no outsiders and no liars.
 //!
 //! The distribution:
 //!
@@ -35,7 +35,7 @@ use yuzuri_sim::{
 use yuzuri_stats::lower_quantile;
 
 const DEFAULT_CASES: u64 = 8;
-const SECONDS: u64 = 40;
+const DEFAULT_SECONDS: u64 = 40;
 const WARM_UP_S: u64 = 5;
 
 /// Draws random settings.
@@ -60,7 +60,7 @@ impl Generator {
     }
 
     /// A setting, and its description.
-    fn setting(&mut self, seed: u64) -> (Scenario, Vec<Phy>, String) {
+    fn setting(&mut self, seed: u64, seconds: u64) -> (Scenario, Vec<Phy>, String) {
         let n = self.0.log_uniform(2.0, 41.0) as usize;
         let standard = self.0.one(&Standard::ALL);
         let mixed = self.0.part() < 0.6;
@@ -90,7 +90,7 @@ impl Generator {
         }
         let mut description =
             format!("{wire_mbps:.0} Mbit/s, {rtt_ms:.0} ms, {packets} packets, {queue}, loss {loss}");
-        let end_ms = SECONDS * 1000;
+        let end_ms = seconds * 1000;
         let (churn, far) = (self.0.part() < 0.25, self.0.part() < 0.25);
         let distances: Vec<u64> =
             (0..1 + self.0.below(6)).map(|_| (self.0.log_uniform(1.0, 200.0) * 1000.0) as u64).collect();
@@ -209,7 +209,7 @@ fn honest_members_do_not_doubt() {
         let mut generator =
             Generator(Pcg32::from_seed(u128::from(seed * 1_000_003 + case).to_le_bytes()).into());
         generator.0.part();
-        let (scenario, phys, description) = generator.setting(case + 1);
+        let (scenario, phys, description) = generator.setting(case + 1, env("SECONDS", DEFAULT_SECONDS));
         let radios: Vec<Option<RadioHint>> = phys.iter().map(|phy| Some(hint_of(*phy))).collect();
         let n = radios.len();
         let mut counter = DoubtCounter {
