@@ -85,8 +85,8 @@ pub enum Rule {
     Share,
     /// The share and a little more for a round trip, to probe for more capacity.
     Probe,
-    /// The share behind the queues of senders outside the group: the bound is as much larger as the
-    /// share needs there.
+    /// The share behind the queues of senders that do not obey the group's bounds, for example
+    /// because they are outside it: the bound is as much larger as the share needs there.
     Contend,
     /// The application sends less than its share.
     AppLimited,

@@ -7,7 +7,9 @@
 //! while the rules were developed.
 //!
 //! A share that the terminal's own evidence explains may be false. If the path is empty then, the
-//! terminal fills it; otherwise it obeys, and `what_an_explained_share_costs` prints the cost.
+//! terminal fills it. If the leader fills a queue of more than twice the announced one, the
+//! terminal keeps larger windows; otherwise it obeys. `what_an_explained_share_costs` prints the
+//! cost.
 #![allow(clippy::unwrap_used)]
 
 use rand_core::{Rng, SeedableRng};
@@ -213,5 +215,16 @@ fn what_an_explained_share_costs() {
                 );
             }
         }
+    }
+}
+
+/// A share that its evidence explains, announced by a leader that fills the queue: obeying does not
+/// shorten the queue, and larger windows carry more, so the terminal keeps them.
+#[test]
+fn a_leader_that_fills_the_queue_leaves_a_terminal_its_part() {
+    let halved = Case { halved_each_s: 260, ..explained(None, 50, 20, true) };
+    for case in [explained(None, 10, 50, true), explained(None, 200, 20, true), halved] {
+        let left = part_left(case.clone(), case.plain_mbps(), 0.5);
+        assert!(left >= MIN_RATIO, "{left:.2} of plain CUBIC with a share of a half: {case:?}");
     }
 }

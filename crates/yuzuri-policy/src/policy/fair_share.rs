@@ -3,6 +3,7 @@
 //! from reducing the window far below that.
 
 use super::room::{Answer, BoundedFlow, Room};
+use super::standing::QueueSeen;
 use super::trust::{Claim, Trust, Verdict};
 use super::unbounded;
 use crate::capacity::{self, GROWS, LOSSY_QUEUE_S, STEADY, STEP, settles, target_s};
@@ -45,8 +46,9 @@ pub(super) struct FairShare {
 struct FlowBounds {
     /// The lower bound reached, segments.
     floor: f64,
-    /// The upper bound set, segments.
+    /// The upper bound set, and the least one that any share sets, segments.
     upper: f64,
+    least: f64,
     /// The factor for the upper bound while others' queues keep the flow below its share.
     stretch: f64,
     /// Consecutive decisions at which it was below its share.
@@ -94,14 +96,18 @@ pub(super) struct View<'a> {
 
 impl FairShare {
     pub(super) fn decide(&mut self, now: Moment, flows: &[FlowSeen], view: View, out: &mut Vec<Decision>) {
-        let verdict = view.summary.map(|summary| self.trust.judge(now, claim(flows, view, summary)));
+        let queue = view.summary.and_then(|summary| self.queue_seen(flows, view, summary));
+        let verdict =
+            view.summary.map(|summary| self.trust.judge(now, Claim { queue, ..claim(flows, view, summary) }));
         // While the group starts up, there are no upper bounds, and so nothing to mistrust.
         let starts = view.summary.is_some_and(|s| s.phase == Phase::StartUp);
         let verdict = verdict.filter(|_| !starts);
         let not_obeyed = match verdict {
             Some(Verdict::Mistrust) => Some(Rule::Mistrust),
             Some(Verdict::KeepUnbounded) => Some(Rule::Doubt),
-            Some(Verdict::Obey | Verdict::Keep(_) | Verdict::Undecided(_)) | None => None,
+            Some(Verdict::Obey | Verdict::Keep(_) | Verdict::Undecided(_) | Verdict::Contend(_)) | None => {
+                None
+            }
         };
         if let Some(why) = not_obeyed {
             self.flows.clear();
@@ -126,6 +132,10 @@ impl FairShare {
             {
                 Some(as_before(summary, least_bps))
             }
+            (Some(summary), Some(Verdict::Contend(windows))) => {
+                let share_bps = summary.share_of(view.radio).max(windows.least_bps);
+                Some(contending(summary, share_bps, windows.queue_s))
+            }
             _ => None,
         };
         let doubts = matches!(verdict, Some(Verdict::Keep(_)));
@@ -146,6 +156,28 @@ impl FairShare {
             });
         }
         self.flows = held;
+    }
+
+    /// What the flows that have an upper bound show of the queue that the leader announces.
+    fn queue_seen(&self, flows: &[FlowSeen], view: View, summary: &Summary) -> Option<QueueSeen> {
+        if !is_shared(summary) {
+            return None;
+        }
+        let announced_s = announced_queue_s(summary);
+        let mut seen = QueueSeen { rate_bps: 0.0, srtt_s: 0.0, base_s: 0.0, announced_s, bound: false };
+        let mut count = 0.0;
+        for flow in flows {
+            let Some((known, bounds)) = view.own.of(flow.id).zip(self.flows.get(&flow.id)) else { continue };
+            seen.rate_bps += known.rate_bps;
+            seen.srtt_s += f64::from(flow.srtt_us) / 1e6;
+            seen.base_s += f64::from(flow.min_rtt_us) / 1e6;
+            seen.bound |= f64::from(flow.cwnd) + 1.0 >= bounds.upper && STEP * bounds.upper >= bounds.least;
+            count += 1.0;
+        }
+        for mean in [&mut seen.srtt_s, &mut seen.base_s] {
+            *mean /= count;
+        }
+        (count > 0.0).then_some(seen)
     }
 
     /// Whether senders should be challenged.
@@ -181,6 +213,7 @@ impl FairShare {
         let before = before.unwrap_or(FlowBounds {
             floor: 0.0,
             upper: f64::INFINITY,
+            least: MIN_WINDOW,
             stretch: 1.0,
             short: 0,
             growth,
@@ -214,6 +247,7 @@ impl FairShare {
             Answer::Shrink => (before.stretch * STEADY).max(1.0),
             Answer::Share => 1.0,
         };
+        let mut least = MIN_WINDOW;
         let (upper, aim, why) = match summary.phase {
             Phase::Off => return (unbounded(flow.id, Rule::GaveUp), FlowBounds { growth, ..before }),
             Phase::StartUp => (None, grown, Rule::StartUp),
@@ -236,11 +270,11 @@ impl FairShare {
                 // queue. A lossy wire is served in bursts of aggregates.
                 let is_slow_wire = summary.alone_max_bps > 0 && !summary.paced;
                 let aggregate = if is_slow_wire { 0.0 } else { f64::from(view.radio.aggregate_segments) };
-                let upper = (per_second * (base_s + queue_s))
-                    .max(aggregate)
-                    .min(per_second * (base_s + queue_s.max(capacity::target_s(Objective::Throughput))))
-                    .max(MIN_WINDOW)
-                    * stretch;
+                let longest_s = base_s + queue_s.max(capacity::target_s(Objective::Throughput));
+                let of_share =
+                    |window: f64| window.max(aggregate).min(per_second * longest_s).max(MIN_WINDOW);
+                least = of_share(0.0);
+                let upper = of_share(per_second * (base_s + queue_s)) * stretch;
                 let upper = match answer {
                     Answer::Halve(window) => window.min(upper),
                     _ => upper.max(STEP * f64::from(flow.cwnd)),
@@ -269,6 +303,7 @@ impl FairShare {
         let held = upper.map_or(FlowBounds { growth, ..before }, |upper| FlowBounds {
             floor: lower,
             upper,
+            least,
             stretch,
             short,
             growth,
@@ -309,6 +344,17 @@ fn as_before(summary: &Summary, share_bps: f64) -> Summary {
         // A queue that carries a share in any case.
         queue_us: summary.queue_us.max((target_s(Objective::Balanced) * 1e6) as u32),
         destinations: Vec::new(),
+        ..summary.clone()
+    }
+}
+
+/// The group's summary with this share, and windows that carry it behind this queue.
+fn contending(summary: &Summary, share_bps: f64, queue_s: f64) -> Summary {
+    Summary {
+        phase: Phase::Contend,
+        share_bps: share_bps as u64,
+        air_share_ppm: 0,
+        queue_us: (queue_s * 1e6) as u32,
         ..summary.clone()
     }
 }

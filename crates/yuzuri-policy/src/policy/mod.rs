@@ -3,6 +3,7 @@
 mod fair_share;
 mod published;
 mod room;
+mod standing;
 mod trust;
 
 pub use published::{RttBounds, RttTable};

@@ -8,6 +8,7 @@
 //! evidence and of its current rate, and a decision at most halves its window: an honest leader's
 //! step takes no more. This is a guarantee to each terminal, not a tuned value.
 
+use super::standing::{QueueSeen, Standing, Windows};
 use crate::Moment;
 use crate::capacity::{AGAIN, AGAIN_AT_LATEST, STEP, settles};
 use crate::own::{MAX_SPAN, MIN_SPAN};
@@ -20,7 +21,7 @@ const GATHERS: Duration = Duration::from_secs(5);
 
 /// How long a terminal's own measurements count as evidence: a leader tests a standing queue twice
 /// in that time.
-fn memory() -> Duration {
+pub(super) fn memory() -> Duration {
     2 * AGAIN_AT_LATEST
 }
 
@@ -52,6 +53,8 @@ pub(super) struct Claim {
     pub(super) elastic: bool,
     /// Whether the group sets upper bounds at all.
     pub(super) bounded: bool,
+    /// What its flows show of the announced queue; `None`: none is announced.
+    pub(super) queue: Option<QueueSeen>,
 }
 
 impl Claim {
@@ -124,6 +127,8 @@ pub(super) struct Trust {
     /// How long the next refuted leader is not followed; `None`: none was refuted before.
     next: Option<Duration>,
     believes_since: Option<Moment>,
+    /// Whether obeying keeps the queue short.
+    standing: Standing,
 }
 
 /// The last time that all senders were challenged, and the senders that have proved their liveness:
@@ -166,6 +171,8 @@ pub(super) enum Verdict {
     Keep(f64),
     /// Keep what the last believed summary left: no bounds.
     KeepUnbounded,
+    /// Obey, but with these windows.
+    Contend(Windows),
     Mistrust,
 }
 
@@ -214,7 +221,8 @@ impl Trust {
                 self.had = Some(LastBelieved::Unbounded);
             }
         }
-        Verdict::Obey
+        let queue = claim.queue.filter(|_| claim.elastic);
+        self.standing.follow(now, queue).map_or(Verdict::Obey, Verdict::Contend)
     }
 
     /// An explained share becomes the reference from now on, and is evidence of what can be

@@ -21,6 +21,7 @@ fn fair() -> Claim {
         held: Duration::from_millis(80),
         elastic: true,
         bounded: true,
+        queue: None,
     }
 }
 
