@@ -292,7 +292,7 @@ fn exit_codes_distinguish_usage_errors_failures_and_no_answer() {
 
 /// If the reader of standard output closes the pipe early, the program ends without a message.
 #[test]
-fn a_reader_that_is_gone_is_no_error() {
+fn a_closed_output_pipe_is_not_an_error() {
     let Some(net) = Net::or_skip("a_reader_that_is_gone") else { return };
     let _transfer = Transfer::start(&net, Fault::ReceiveBuffer(8_192));
     let filter = format!("netns:{}", net.name(Side::A));
