@@ -33,9 +33,9 @@ use yuzuri_capture::{FlowSlot, Segment};
 /// processor's cache, and thousands of flows do not fit into it: so the state is fetched once for
 /// all of these segments, and not once for each few.
 const BATCH: usize = 32;
-/// Segments of a flow without any state: a capture may have a hundred thousand flows open, and most
-/// flows of scans and short requests never send more. The state takes twenty times as much memory
-/// as a segment.
+/// A flow with at most this many segments has no state even if it is asked for its rounds: a
+/// capture may have a hundred thousand flows open, and most flows of scans and short requests never
+/// send more. The state takes twenty times as much memory as a segment.
 const YOUNG: usize = 6;
 
 /// A flow: its state, and its latest segments.
