@@ -225,7 +225,7 @@ fn update() -> bool {
 }
 
 #[test]
-fn the_recording_reads_as_it_did() {
+fn old_recordings_are_read_unchanged() {
     if update() {
         std::fs::write(recording(TODAY), today()).unwrap();
     }
@@ -251,7 +251,7 @@ fn the_recording_reads_as_it_did() {
 /// If only the last has changed (a newer zstd), the conversions below still agree, and the file may
 /// be rewritten.
 #[test]
-fn the_recording_is_written_as_it_was() {
+fn recordings_are_written_unchanged() {
     if update() {
         return;
     }
@@ -300,7 +300,7 @@ fn with_columns_of(older: &str, csv: &str) -> String {
 }
 
 #[test]
-fn conversions_are_as_they_were() {
+fn conversions_are_unchanged() {
     if update() {
         std::fs::write(recording(TODAY), today()).unwrap();
     }

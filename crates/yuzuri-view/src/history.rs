@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn finished_buckets_are_handed_on_once() {
+    fn finished_buckets_are_taken_once() {
         let mut level = Level::new(4_000_000, 100);
         for ms in 0..10 {
             level.push(&event(ms * 1_000_000, 10), &[], None);

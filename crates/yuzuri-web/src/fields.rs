@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn the_documentation_says_what_stands_where() {
+    fn the_documentation_lists_every_array_index() {
         let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(HTTP_API)).unwrap();
         let page = documented(&page, "row", ROW);
         let page = documented(&page, "bucket", BUCKET);

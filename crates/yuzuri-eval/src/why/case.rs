@@ -108,7 +108,7 @@ pub struct Case {
     /// Whether TCP passes more than one segment at once to the device.
     pub gso: bool,
     /// Whether network cards fill in checksums.
-    pub cards: bool,
+    pub offloads_checksums: bool,
     /// Whether it is observed from its beginning, or only once it has reached its limit.
     pub begins: bool,
     /// Time from the connection to the evaluated part.
@@ -145,7 +145,7 @@ impl Case {
             device: None,
             bound: None,
             gso: rng.part() < 0.5,
-            cards: false,
+            offloads_checksums: false,
             begins: rng.part() < 0.5,
             warm_up: Duration::from_secs(3),
             waits_for_loss: false,
@@ -265,7 +265,7 @@ impl Case {
             other => panic!("no kind is called {other}"),
         };
         case.phases.push(phase);
-        case.cards = rng.part() < 0.5;
+        case.offloads_checksums = rng.part() < 0.5;
         case
     }
 
@@ -278,7 +278,7 @@ impl Case {
             self.rtt.as_secs_f64() * 1e3,
             self.queue_bytes / 1e3,
             if self.gso { "" } else { " no-gso" },
-            if self.cards { " cards" } else { "" },
+            if self.offloads_checksums { " cards" } else { "" },
             if self.begins { " from-begin" } else { "" },
         );
         let mut add = |name: &str, value: Option<String>| {
@@ -295,10 +295,10 @@ impl Case {
         );
         add("bound", self.bound.map(|b| b.to_string()));
         for phase in &self.phases {
-            let rhythm =
+            let pattern =
                 |r: IoPattern| (r != IoPattern::BULK).then(|| format!("{} B/{:?}", r.bytes, r.every));
-            add("writes", rhythm(phase.writes));
-            add("reads", rhythm(phase.reads));
+            add("writes", pattern(phase.writes));
+            add("reads", pattern(phase.reads));
             add("paced", phase.pacing.map(|p| format!("{:.1} Mbit/s", p as f64 * 8e-6)));
         }
         text

@@ -25,7 +25,7 @@ export interface Reading {
 
 const NONE = "–";
 /** The time that a row of the list covers, microseconds. */
-const LISTED_US = 2e6;
+const ROW_PERIOD_US = 2e6;
 
 /** Totals of flows at a time. */
 export interface Totals {
@@ -100,6 +100,6 @@ export function read(flow: Drawn, panel: Panel | undefined, n: number, time: num
     window: bytes(data[at + (flow.receives ? B.RCV_WND : B.SND_WND)]),
     state: STATES[data[at + B.STATE] as 0] ?? NONE,
     // Where the drawn records do not show the limit yet, use the list's value of the last two seconds.
-    limit: panel?.limitAt(n, time) ?? (time >= flow.store.latest - LISTED_US ? limitName(Number(now?.[R.LIMIT] ?? -1)) : undefined) ?? NONE,
+    limit: panel?.limitAt(n, time) ?? (time >= flow.store.latest - ROW_PERIOD_US ? limitName(Number(now?.[R.LIMIT] ?? -1)) : undefined) ?? NONE,
   };
 }
