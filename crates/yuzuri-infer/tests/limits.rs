@@ -170,7 +170,7 @@ fn a_pause_after_a_full_segment_is_not_the_applications() {
 fn a_pause_of_the_application_is_no_information_about_the_path() {
     let sums = |ended: Ended| {
         let rounds = &ended.observations[NEAR.index()].rounds;
-        let sum = |of: &dyn Fn(&RoundObservations) -> f64| rounds.iter().map(of).sum::<f64>();
+        let sum = |of: &dyn Fn(&RoundObservations) -> f32| rounds.iter().map(of).sum::<f32>();
         (sum(&|observations| observations.gaps_ms), sum(&|observations| observations.busy.0))
     };
     let (all_ms, busy_ms) = sums(drained(400));

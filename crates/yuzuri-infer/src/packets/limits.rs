@@ -179,7 +179,7 @@ impl<'a> LimitRules<'a> {
             begun: 0,
             scale: sender.scale.map_or_else(|| least_scale(&sender.rounds), |scale| u32::from(scale.min(14))),
             knows_scale: sender.scale.is_some() || shows_scale(trace, &sender.rounds),
-            min_passage_us: sender.rounds.iter().filter_map(|seen| seen.min_passage_us).min().unwrap_or(0),
+            min_passage_us: sender.rounds.iter().map(|seen| seen.min_passage_us).min().unwrap_or(0),
             min_there_us: sender.rounds.iter().filter_map(|seen| seen.min_there_us).min().unwrap_or(0),
             reductions: 0,
             // For a flow observed from its middle, the amount sent before is unknown.
@@ -287,7 +287,7 @@ impl<'a> LimitRules<'a> {
             // the window at the moment when it was fullest, no more counts than was in flight then.
             outstanding_bytes: match (receiver_full, knows_window) {
                 (true, _) => window_bytes,
-                (false, true) => flight_bytes.min(seen.used_bytes),
+                (false, true) => flight_bytes.min(seen.used_bytes.into()),
                 (false, false) => flight_bytes,
             },
             mss_bytes,
@@ -333,7 +333,7 @@ impl<'a> LimitRules<'a> {
     /// Whether the receiver's window, if it is known, was full.
     fn receiver_full(&self, seen: &RoundObservations, window_bytes: u64) -> bool {
         let mss_bytes = u64::from(self.trace.mss_bytes.max(1));
-        let room_bytes = window_bytes.saturating_sub(seen.used_bytes);
+        let room_bytes = window_bytes.saturating_sub(seen.used_bytes.into());
         room_bytes < mss_bytes
     }
 
@@ -465,7 +465,7 @@ impl<'a> LimitRules<'a> {
         // With Nagle's algorithm at most one short segment is outstanding (tcp_minshall_check). The
         // next one waits for an acknowledgement, not for room.
         let mss_bytes = f64::from(self.trace.mss_bytes);
-        let used_bytes = seen.used_bytes as f64;
+        let used_bytes = f64::from(seen.used_bytes);
         let mean_bytes = f64::from(round.acked) * mss_bytes / f64::from(round.sent.max(1));
         let mean_bytes = if mean_bytes > 0.0 { mean_bytes.min(mss_bytes) } else { mss_bytes };
         let all_but_one = used_bytes / mean_bytes - 1.0;
@@ -576,7 +576,7 @@ fn grows_with_flight<'a>(
 /// If a window was ever full, it is the right one; by chance, a window of another scale is as full
 /// only once in as many cases as it has segments.
 fn least_scale(rounds: &[RoundObservations]) -> u32 {
-    let fits = |scale: u32| rounds.iter().all(|seen| seen.used_bytes <= seen.window_bytes(scale));
+    let fits = |scale: u32| rounds.iter().all(|seen| u64::from(seen.used_bytes) <= seen.window_bytes(scale));
     (0..=14).find(|scale| fits(*scale)).unwrap_or(14)
 }
 
@@ -588,7 +588,7 @@ fn shows_scale(trace: &WindowTrace, rounds: &[RoundObservations]) -> bool {
     let mut several = std::collections::BTreeSet::new();
     for seen in rounds.iter().filter(|seen| seen.window > 0) {
         let window_bytes = seen.window_bytes(scale);
-        let room_bytes = window_bytes.saturating_sub(seen.used_bytes);
+        let room_bytes = window_bytes.saturating_sub(seen.used_bytes.into());
         // A sender with little to send often has exactly one or two segments outstanding.
         let to_the_last_byte = room_bytes == 0 && window_bytes > 2 * mss_bytes;
         if to_the_last_byte {

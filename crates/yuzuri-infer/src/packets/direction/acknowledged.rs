@@ -3,7 +3,7 @@
 
 use super::super::waiting::{Answer, Blocks};
 use super::{AT_ONCE_NS, AfterReduction, Direction, Open, Repair};
-use crate::window_trace::{CapturePoint, Cause, Reduction};
+use crate::window_trace::{CapturePoint, Cause, MAX_ROUNDS, Reduction};
 use yuzuri_capture::{Flags, Segment};
 use yuzuri_limits::significant_queue_us;
 
@@ -324,11 +324,10 @@ impl Direction {
             self.by_duplicates += 1;
             return mss;
         }
-        let segments = bytes.div_ceil(mss);
-        if self.by_duplicates == 0 || segments == 0 {
+        if self.by_duplicates == 0 || bytes == 0 {
             return bytes;
         }
-        let reported_before = self.by_duplicates.min(segments - 1);
+        let reported_before = self.by_duplicates.min(bytes.div_ceil(mss) - 1);
         self.by_duplicates -= reported_before;
         bytes - reported_before * mss
     }
@@ -364,7 +363,7 @@ impl Direction {
         self.repair = None;
         self.open.round.limits.recovery = true;
         self.close_round(now);
-        let round = self.window_trace.rounds.len() as u32;
+        let round = self.rounds.len() as u32;
         let mss = self.window_trace.mss_bytes.max(1) as f32;
         let cleared = all_bytes as f32 / mss;
         if self.board.lost_bytes() > 0 {
@@ -419,7 +418,12 @@ impl Direction {
             round.limits.application |= drains && self.ran_out;
             round.limits.receiver |= open.receiver_full && self.scale.is_some();
             round.limits.application |= open.ran_out || open.small * 5 > round.sent || self.fin;
-            let kept = self.window_trace.keep(*round);
+            let kept = self.rounds.len() < MAX_ROUNDS;
+            if kept {
+                self.rounds.push(*round);
+            } else {
+                self.window_trace.rounds_left_out += 1;
+            }
             if self.repair.is_some() {
                 self.observations.repairs(false);
             }
