@@ -236,7 +236,7 @@ impl Steer for Gate {
         }
     }
 
-    fn passes_up(&mut self, now: Time, terminal: usize, segment: &mut Segment) -> bool {
+    fn forwards_up(&mut self, now: Time, terminal: usize, segment: &mut Segment) -> bool {
         if self.is_quic(terminal) {
             let bucket = self.buckets.entry(terminal).or_default();
             return bucket.passes(now.as_nanos(), segment, &mut self.other_passed);
@@ -258,7 +258,7 @@ impl Steer for Gate {
         true
     }
 
-    fn passes_down(&mut self, now: Time, _terminal: usize, segment: &mut Segment) -> bool {
+    fn forwards_down(&mut self, now: Time, _terminal: usize, segment: &mut Segment) -> bool {
         let Some(key) = self.flows.get(&segment.connection).map(|flow| flow.seen.key) else { return true };
         let bound = self.bound_of(&key);
         let Some(flow) = self.flows.get_mut(&segment.connection) else { return true };
