@@ -117,7 +117,7 @@ package() {
     mkdir -p "$stage"/root/{dev,etc/yuzuri,proc,run,sys,tmp,usr/bin,var/lib/yuzuri,var/tmp}
     : >"$stage/root/usr/bin/yuzuri"
     for program in "${programs[@]}"; do cp "$out/$arch/$program" "$stage/bin/"; done
-    for file in control group identify monitor packaging recording-format share sharing; do cp "docs/$file.md" "$stage/docs/"; done
+    for file in access-point commands control group identify limits monitor packaging recording-format share sharing; do cp "docs/$file.md" "$stage/docs/"; done
     cp SECURITY.md "$stage/docs/"
     cp CHANGELOG.md "$stage/"
     cat >"$stage/debian/changelog" <<END

@@ -54,15 +54,22 @@ def build():
 
 
 def run(program):
-    """Runs it to its end. Returns the status, the output and the duration in seconds."""
+    """Runs it to its end. Returns the status, the output, the duration and the CPU time in seconds.
+
+    The CPU time includes processes that the program has started and waited for.
+    """
     began = time.monotonic()
     # cargo sets these for a test, too.
     env = dict(os.environ, CARGO=CARGO, CARGO_MANIFEST_DIR=str(program.folder))
-    ended = subprocess.run(
+    started = subprocess.Popen(
         program.command, cwd=program.folder, env=env, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
     )
-    return ended.returncode, ended.stdout, time.monotonic() - began
+    output = started.stdout.read()
+    # `Popen.wait` would drop the resource usage.
+    _, status, usage = os.wait4(started.pid, 0)
+    started.returncode = os.waitstatus_to_exitcode(status)
+    return started.returncode, output, time.monotonic() - began, usage.ru_utime + usage.ru_stime
 
 
 def counts(output):
@@ -87,17 +94,19 @@ def main():
     else:
         programs.append(documentation)
 
-    failed, done, totals, printing = [], 0, [0, 0, 0], threading.Lock()
+    failed, done, totals, cpu_s, printing = [], 0, [0, 0, 0], 0.0, threading.Lock()
+    began = time.monotonic()
 
     def judge(program):
-        nonlocal done, totals
-        status, output, seconds = run(program)
+        nonlocal done, totals, cpu_s
+        status, output, seconds, program_cpu_s = run(program)
         passed = counts(output)
         with printing:
             done += 1
+            cpu_s += program_cpu_s
             totals = [a + b for a, b in zip(totals, passed)]
             verdict = f"FAILED ({'signal' if status < 0 else 'status'} {abs(status)})" if status else "ok"
-            print(f"[{done}/{len(programs)}] {program}: {verdict}, {passed[0]} passed, {seconds:.1f} s", flush=True)
+            print(f"[{done}/{len(programs)}] {program}: {verdict}, {passed[0]} passed, {seconds:.1f} s, {program_cpu_s:.1f} s of CPU", flush=True)
             if status:
                 failed.append(program)
                 print(output, flush=True)
@@ -115,7 +124,8 @@ def main():
             print("rust-tests: interrupted", file=sys.stderr)
             sys.exit(130)
 
-    print(f"rust-tests: {totals[0]} passed, {totals[1]} failed, {totals[2]} ignored in {len(programs)} programs")
+    print(f"rust-tests: {totals[0]} passed, {totals[1]} failed, {totals[2]} ignored in {len(programs)} programs, "
+          f"{time.monotonic() - began:.0f} s, {cpu_s:.0f} s of CPU")
     for program in failed:
         print(f"rust-tests: failed: {program}; again: scripts/rust-tests.py {program.name}")
     sys.exit(1 if failed else 0)

@@ -35,7 +35,7 @@ pub fn run(_: &Paths, scale: Scale, stop: &Stop) -> anyhow::Result<Section> {
     let net = Net::new().map_err(anyhow::Error::msg)?;
     let params = CubicParams { name: format!("bench{}", std::process::id()), ..CubicParams::default() };
     // The flows select the algorithm themselves.
-    let options = SteerOptions { cubic: params.clone(), takes: false, ..SteerOptions::default() };
+    let options = SteerOptions { cubic: params.clone(), migrates: false, ..SteerOptions::default() };
     let mut steering = net.inside(Side::A, || Steering::start(&options))?;
     for (name, cpu) in [("both ends on any CPU", None), ("both ends on one CPU", Some(TRAFFIC_CPU))] {
         compare(&mut section, &net, &mut steering, (name, cpu), scale, stop)?;

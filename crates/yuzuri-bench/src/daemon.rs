@@ -26,8 +26,8 @@ pub fn run(paths: &Paths, scale: Scale, stop: &Stop) -> anyhow::Result<Section> 
     let mut section = Section::new(
         "The sharing daemon with 18,000 flows",
         "`yuzuri share` in a namespace with 18,000 connections of one process to another namespace, all under its control. \
-         Idle: no traffic, and the daemon counts every flow as resting. Busy: each flow has a request of 64 bytes and a \
-         response of 256 every 2 s, so that none rests. CPU time is the daemon's, user and kernel, over 60 s; resident \
+         Idle: no traffic, and the daemon counts every flow as idle. Busy: each flow has a request of 64 bytes and a \
+         response of 256 every 2 s, so that none is idle. CPU time is the daemon's, user and kernel, over 60 s; resident \
          memory is from /proc/PID/status. The time of `share status` is from the command's start to its exit; its \
          size is that of `--json`.",
     );
@@ -38,8 +38,7 @@ pub fn run(paths: &Paths, scale: Scale, stop: &Stop) -> anyhow::Result<Section> 
         bulk: 0,
     })?;
     let daemon = Daemon::start(paths, &net)?;
-    daemon
-        .wait_until(stop, "all flows idle", |counts| counts["all"] == FLOWS && counts["resting"] == FLOWS)?;
+    daemon.wait_until(stop, "all flows idle", |counts| counts["all"] == FLOWS && counts["idle"] == FLOWS)?;
     let rounds = scale.of(3, 1);
     let (mut idle, mut memory) = (Vec::new(), Vec::new());
     for round in 0..rounds {

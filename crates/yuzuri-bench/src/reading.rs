@@ -107,7 +107,7 @@ fn read(
             let mut monitor = monitor.lock();
             let Some(monitor) = monitor.as_mut() else { return Ok(()) };
             monitor.read(&mut items);
-            monitor.rest()
+            monitor.read_interval()
         };
         items.clear();
         shared.longest_gap_us.fetch_max(last.elapsed().as_micros() as u64, Ordering::Relaxed);

@@ -6,8 +6,9 @@ use std::io::{self, Read};
 /// buffer grows to this size at most.
 pub(crate) const MAX_BYTES: usize = 16 << 20;
 
-/// Fits the second-level cache, so that bytes are still cached when they are decoded.
-const USUAL_BYTES: usize = 256 << 10;
+/// Fits the second-level cache beside what else is used, so that bytes are still cached when they
+/// are decoded.
+const USUAL_BYTES: usize = 128 << 10;
 
 /// An error of the source itself, as opposed to an error of its decompressor.
 #[derive(Debug, thiserror::Error)]

@@ -23,11 +23,11 @@ fn down(port: u16, seq: u32, flags: Flags) -> NewSegment {
 
 /// What a capture of these segments yields, one second apart by default: `f` and the slot for the
 /// first segment of a flow, `-` for a later one, `e` for an end.
-fn story(segments: &[NewSegment]) -> (String, FileFacts) {
-    story_at(&segments.iter().cloned().zip(1..).map(|(segment, s)| (s, segment)).collect::<Vec<_>>())
+fn exchange(segments: &[NewSegment]) -> (String, FileFacts) {
+    exchange_at(&segments.iter().cloned().zip(1..).map(|(segment, s)| (s, segment)).collect::<Vec<_>>())
 }
 
-fn story_at(segments: &[(i64, NewSegment)]) -> (String, FileFacts) {
+fn exchange_at(segments: &[(i64, NewSegment)]) -> (String, FileFacts) {
     let stamped: Vec<_> =
         segments.iter().map(|(s, segment)| (START_NS + s * SECOND_NS, segment.clone())).collect();
     let (captured, facts) = read(&pcap(&stamped));
@@ -51,37 +51,37 @@ const SYN_ACK: Flags = Flags(Flags::SYN.0 | Flags::ACK.0);
 #[test]
 fn both_directions_are_one_flow() {
     let (captured, facts) =
-        story(&[up(1, 5, SYN), down(1, 9, SYN_ACK), up(2, 5, SYN), up(1, 6, ACK), down(2, 3, SYN_ACK)]);
+        exchange(&[up(1, 5, SYN), down(1, 9, SYN_ACK), up(2, 5, SYN), up(1, 6, ACK), down(2, 3, SYN_ACK)]);
     assert_eq!(captured, "f0 -0 f1 -0 -1");
     assert_eq!((facts.flows.seen, facts.flows.superseded), (2, 0));
     // A host that talks to itself.
     let own = NewSegment::new(end(1, 7), end(1, 7));
-    assert_eq!(story(&[own.clone(), own]).0, "f0 -0");
+    assert_eq!(exchange(&[own.clone(), own]).0, "f0 -0");
 }
 
 #[test]
 fn a_new_connection_after_the_former_was_closed() {
     for close in [up(1, 100, FIN), down(1, 100, FIN), up(1, 100, Flags::RST), down(1, 100, Flags::RST)] {
         let (captured, facts) =
-            story(&[up(1, 5, SYN), down(1, 9, SYN_ACK), close, up(1, 700, SYN), down(1, 8, SYN_ACK)]);
+            exchange(&[up(1, 5, SYN), down(1, 9, SYN_ACK), close, up(1, 700, SYN), down(1, 8, SYN_ACK)]);
         assert_eq!(captured, "f0 -0 -0 e0 f0 -0");
         assert_eq!((facts.flows.seen, facts.flows.superseded, facts.flows.stray_syns), (2, 1, 0));
     }
     // A repeated SYN belongs to the same connection, and so does a late segment.
     let again = [up(1, 5, SYN), down(1, 9, Flags::RST), up(1, 5, SYN), up(1, 6, ACK), up(1, 6, SYN_ACK)];
-    assert_eq!(story(&again).0, "f0 -0 -0 -0 -0");
+    assert_eq!(exchange(&again).0, "f0 -0 -0 -0 -0");
     // Opened from the other side.
     let turned = [up(1, 5, SYN), down(1, 9, SYN_ACK), up(1, 6, FIN), down(1, 77, SYN)];
-    assert_eq!(story(&turned).0, "f0 -0 -0 e0 f0");
+    assert_eq!(exchange(&turned).0, "f0 -0 -0 e0 f0");
     // The beginning of the earlier connection was not captured.
-    assert_eq!(story(&[up(1, 50, ACK), up(1, 60, FIN), up(1, 5, SYN)]).0, "f0 -0 e0 f0");
+    assert_eq!(exchange(&[up(1, 50, ACK), up(1, 60, FIN), up(1, 5, SYN)]).0, "f0 -0 e0 f0");
 }
 
 #[test]
 fn a_new_connection_after_silence() {
     let at = |silence_s: i64| {
         let segments = [(0, up(1, 5, SYN)), (1, down(1, 9, SYN_ACK)), (1 + silence_s, up(1, 700, SYN))];
-        let (captured, facts) = story_at(&segments);
+        let (captured, facts) = exchange_at(&segments);
         (captured, facts.flows.stray_syns)
     };
     assert_eq!(at(59), ("f0 -0 -0".into(), 1));
@@ -91,16 +91,17 @@ fn a_new_connection_after_silence() {
 }
 
 #[test]
-fn a_next_attempt_when_nobody_answered() {
-    assert_eq!(story(&[up(1, 5, SYN), up(1, 5, SYN), up(1, 700, SYN)]).0, "f0 -0 e0 f0");
+fn a_second_attempt_after_an_unanswered_syn_is_a_new_flow() {
+    assert_eq!(exchange(&[up(1, 5, SYN), up(1, 5, SYN), up(1, 700, SYN)]).0, "f0 -0 e0 f0");
     // Simultaneous open: one connection.
-    let (captured, facts) = story(&[up(1, 5, SYN), down(1, 9, SYN), up(1, 5, SYN_ACK), down(1, 9, SYN_ACK)]);
+    let (captured, facts) =
+        exchange(&[up(1, 5, SYN), down(1, 9, SYN), up(1, 5, SYN_ACK), down(1, 9, SYN_ACK)]);
     assert_eq!((captured.as_str(), facts.flows.stray_syns), ("f0 -0 -0 -0", 0));
 }
 
 #[test]
-fn one_direction_and_no_beginning_will_do() {
-    let (captured, facts) = story(&[down(1, 9, ACK), down(1, 10, ACK), down(1, 11, FIN)]);
+fn one_direction_without_a_handshake_is_a_flow() {
+    let (captured, facts) = exchange(&[down(1, 9, ACK), down(1, 10, ACK), down(1, 11, FIN)]);
     assert_eq!((captured.as_str(), facts.flows.seen), ("f0 -0 -0", 1));
 }
 
@@ -165,7 +166,7 @@ proptest! {
     /// The least recently seen flow is evicted, each slot belongs to one flow at a time, and
     /// nothing else ends.
     #[test]
-    fn as_the_plainest_table(ports in proptest::collection::vec(0u16..40, 1..400), most in 1usize..30) {
+    fn flows_match_a_simple_reference_table(ports in proptest::collection::vec(0u16..40, 1..400), most in 1usize..30) {
         let stamped: Vec<_> = (START_NS..).zip(ports.iter().map(|port| up(*port, 1, ACK))).collect();
         let (bytes, options) = (pcap(&stamped), Options { max_flows: most, ..Options::default() });
         let (captured, facts) = read_with(&bytes, &options);
@@ -194,7 +195,7 @@ proptest! {
 }
 
 #[test]
-fn refuses_limits_that_cannot_be() {
+fn impossible_limits_are_refused() {
     let bytes = pcap(&[]);
     let open = |max_flows| {
         let options = Options { max_flows, idle: Duration::MAX, ..Options::default() };

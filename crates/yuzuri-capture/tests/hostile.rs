@@ -106,7 +106,7 @@ proptest! {
     }
 
     #[test]
-    fn sound_files_with_changes(
+    fn valid_files_with_changes_cause_no_panic(
         file in any::<prop::sample::Index>(),
         changes in proptest::collection::vec(change(), 1..6),
     ) {

@@ -73,7 +73,7 @@ fn flows_are_bounded() {
 }
 
 #[test]
-fn lengths_that_are_claimed_take_no_memory() {
+fn claimed_lengths_allocate_nothing() {
     let _alone = ALONE.lock();
     let claims = |length: u32| {
         let record = pcap_record(false, [0, 0, length, length], &[0; 100]);
@@ -115,7 +115,7 @@ fn interfaces_and_link_types_are_bounded() {
 }
 
 #[test]
-fn what_unpacks_to_much_is_read_in_little() {
+fn highly_compressed_files_are_read_in_bounded_memory() {
     let _alone = ALONE.lock();
     // 16 MiB of zeros in packets, as several members or frames of one file.
     let record = pcap_record(false, [0, 0, 65_520, 65_520], &vec![0; 65_520]);
@@ -132,7 +132,7 @@ fn what_unpacks_to_much_is_read_in_little() {
 }
 
 #[test]
-fn windows_that_are_claimed_are_bounded() {
+fn claimed_zstd_windows_are_bounded() {
     let _alone = ALONE.lock();
     // A frame with a window of 2^41 bytes (RFC 8878 section 3.1.1.1.2), and one with 2^27, the
     // largest accepted.

@@ -150,7 +150,7 @@ fn each_file_is_recognised() {
 }
 
 #[test]
-fn the_committed_files_are_these() {
+fn the_committed_files_match_their_generator() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/odd");
     let files = odd::all();
     if std::env::var_os("UPDATE_GOLDEN").is_some() {

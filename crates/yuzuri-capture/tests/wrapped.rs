@@ -18,7 +18,7 @@ fn through(wrap: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
 }
 
 #[test]
-fn a_tunnel_changes_nothing_of_what_goes_through_it() {
+fn tunnelled_packets_are_read_as_without_the_tunnel() {
     let plain = segments(odd::file("plain.pcap"));
     for (name, wrap) in TUNNELS.iter().chain(&BELOW_IP) {
         let capture = through(wrap);
@@ -37,7 +37,7 @@ fn a_tunnel_changes_nothing_of_what_goes_through_it() {
 }
 
 #[test]
-fn what_is_cut_within_a_tunnel_is_said_to_be_cut() {
+fn truncation_within_a_tunnel_is_reported() {
     for (name, wrap) in TUNNELS {
         let frame = wrap(&frame(&odd::download()[3].1, Framing::Ethernet));
         for length in 0..frame.len() {

@@ -537,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn the_filter_forgets_after_ten_rounds() {
+    fn the_bandwidth_filter_expires_after_ten_rounds() {
         let mut bbr = Bbr::new(1);
         let mut window = Window::new(250, 1448, true);
         let sample = |delivered, prior| RateSample {

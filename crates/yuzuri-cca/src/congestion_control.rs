@@ -115,7 +115,7 @@ pub trait CongestionControl: CloneControl + Send {
 
     /// Called after [`init`](CongestionControl::init) for a flow that is observed from its middle:
     /// sets the algorithm's earlier estimate of a competing flow's window, segments (YeAH).
-    fn met_competitor(&mut self, _cwnd: u32) {}
+    fn competition_detected(&mut self, _cwnd: u32) {}
 
     /// Returns the slow start threshold after a loss (`ssthresh`).
     fn ssthresh(&mut self, window: &mut Window) -> u32;

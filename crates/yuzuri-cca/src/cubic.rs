@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn fast_convergence_gives_up_a_part_of_the_former_window() {
+    fn fast_convergence_lowers_w_max() {
         let mut cubic = Cubic::new(SlowStartExit::Hystart);
         assert_eq!(cubic.ssthresh(&mut window(200)), 140);
         assert_eq!(cubic.last_max_cwnd, 200);
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_forgets_everything_but_the_kind_of_slow_start() {
+    fn a_timeout_resets_everything_but_the_kind_of_slow_start_exit() {
         let mut cubic = Cubic::new(SlowStartExit::Hystart);
         cubic.ssthresh(&mut window(200));
         cubic.set_state(&mut window(1), CaState::Loss);

@@ -39,9 +39,9 @@ const CALM_ROUNDS: u32 = 8;
 const MIN_WINDOW: u32 = 2;
 /// Minimum window for a decision: initial value, step and maximum (`NV_MIN_CWND`,
 /// `NV_MIN_CWND_GROW`, `NV_TSO_CWND_BOUND`), segments.
-const JUDGED_FIRST: u32 = 4;
-const JUDGED_STEP: u32 = 2;
-const MAX_JUDGED: u32 = 81;
+const FIRST_EVALUATION: u32 = 4;
+const EVALUATION_STEP: u32 = 2;
+const MAX_EVALUATION: u32 = 81;
 /// Minimum growth exponent.
 const MIN_GROWTH: i32 = -8;
 /// 1 byte/µs in units of 100 bit/s.
@@ -60,7 +60,7 @@ pub struct Nv {
     may_grow: bool,
     reset: bool,
     samples: u32,
-    judged_from: u32,
+    evaluated_from: u32,
     rounds: u32,
     last_rtt_us: u64,
     min_rtt_us: u64,
@@ -83,7 +83,7 @@ impl Nv {
             may_grow: true,
             reset: false,
             samples: 0,
-            judged_from: JUDGED_FIRST,
+            evaluated_from: FIRST_EVALUATION,
             rounds: 0,
             last_rtt_us: 0,
             min_rtt_us: NO_RTT,
@@ -127,18 +127,18 @@ impl Nv {
         self.next_min_rtt_us = NO_RTT;
         let drawn = u64::from(self.random.next_u32() >> 24);
         self.reset_at = now + ((RESET_PERIOD_S * (384 + drawn) * u64::from(window.hz)) >> 9);
-        self.judged_from = (self.judged_from / 2).max(JUDGED_FIRST);
+        self.evaluated_from = (self.evaluated_from / 2).max(FIRST_EVALUATION);
     }
 
     /// Decides once per round trip. `acked` is the number of segments since the last ACK with a
     /// sample.
-    fn judge(&mut self, window: &mut Window, acked: u32) {
+    fn evaluate(&mut self, window: &mut Window, acked: u32) {
         self.round_end = window.snd_nxt;
         self.rounds += 1;
-        if self.samples == 1 && acked + 1 >= self.judged_from && self.judged_from < MAX_JUDGED {
+        if self.samples == 1 && acked + 1 >= self.evaluated_from && self.evaluated_from < MAX_EVALUATION {
             // With a single ACK per round trip the window is too small for a decision.
-            self.judged_from = (self.judged_from + JUDGED_STEP).min(MAX_JUDGED);
-            self.round_end = window.snd_nxt + self.judged_from;
+            self.evaluated_from = (self.evaluated_from + EVALUATION_STEP).min(MAX_EVALUATION);
+            self.round_end = window.snd_nxt + self.evaluated_from;
             self.samples = 0;
             self.may_grow = true;
             return;
@@ -203,7 +203,7 @@ impl CongestionControl for Nv {
         self.may_grow = true;
         self.reset_at = window.jiffies() + FIRST_RESET_S * u64::from(window.hz);
         (self.min_rtt_us, self.next_min_rtt_us) = (NO_RTT, NO_RTT);
-        self.judged_from = JUDGED_FIRST;
+        self.evaluated_from = FIRST_EVALUATION;
         self.growth = 0;
     }
 
@@ -242,7 +242,7 @@ impl CongestionControl for Nv {
         self.next_min_rtt_us = self.next_min_rtt_us.min(average_us);
         self.forget_min_rtt(window);
         if window.snd_una > self.round_end {
-            self.judge(window, acked);
+            self.evaluate(window, acked);
         }
     }
 
@@ -267,23 +267,23 @@ mod tests {
 
     /// Applies one decision with `samples` samples to a window of `cwnd` on a path of 100 segments
     /// (50 ms at 2 segments per ms).
-    fn judged(cwnd: u32, samples: u32) -> (u32, bool) {
+    fn evaluated(cwnd: u32, samples: u32) -> (u32, bool) {
         let mut w = Window::new(250, 1000, false);
         (w.cwnd, w.ssthresh) = (cwnd, 100);
         let mut nv = Nv::new(1);
         (nv.min_rtt_us, nv.samples, nv.rounds) = (50_000, samples, 3);
         nv.max_rate = 100 * 1000 * RATE_UNIT / 50_000;
-        nv.judge(&mut w, 2);
+        nv.evaluate(&mut w, 2);
         (w.cwnd, nv.may_grow)
     }
 
     #[test]
     fn ten_segments_may_be_queued() {
-        assert_eq!(judged(108, 60), (108, true));
-        assert_eq!(judged(110, 60), (110, true));
-        assert_eq!(judged(112, 60), (110, false));
+        assert_eq!(evaluated(108, 60), (108, true));
+        assert_eq!(evaluated(110, 60), (110, true));
+        assert_eq!(evaluated(112, 60), (110, false));
         // 30 % of the excess.
-        assert_eq!(judged(210, 60), (181, false));
-        assert_eq!(judged(210, 59), (210, true));
+        assert_eq!(evaluated(210, 60), (181, false));
+        assert_eq!(evaluated(210, 59), (210, true));
     }
 }

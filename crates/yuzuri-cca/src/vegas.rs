@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_start_ends_at_the_rate_that_came_through() {
+    fn slow_start_ends_at_the_delivered_rate() {
         let mut w = Window::new(250, 1448, false);
         w.cwnd = 100;
         let mut vegas = Vegas::default();

@@ -146,7 +146,7 @@ mod tests {
     use crate::time::MILLISECOND;
 
     #[test]
-    fn a_reduction_ends_at_what_the_path_holds() {
+    fn a_reduction_ends_at_the_bandwidth_delay_product() {
         // One segment per ms and 60 ms make 60 segments.
         let mut w = Window::new(1000, 1448, false);
         let mut westwood = Westwood::default();

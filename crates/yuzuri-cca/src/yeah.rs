@@ -113,7 +113,7 @@ impl CongestionControl for Yeah {
         self.rounds.restart(window);
     }
 
-    fn met_competitor(&mut self, cwnd: u32) {
+    fn competition_detected(&mut self, cwnd: u32) {
         self.reno_cwnd = cwnd.max(2);
         self.as_reno = COMPETING_ROUNDS;
     }
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_above_eighty_is_given_up() {
+    fn a_queue_above_eighty_segments_is_drained() {
         let (mut yeah, mut w) = with_queue(180, 50_000);
         yeah.adjust(&mut w);
         assert_eq!((w.cwnd, w.ssthresh, yeah.as_reno), (90, 90, 1));
@@ -188,9 +188,9 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_is_given_up_to_the_window_of_a_competitor() {
+    fn a_queue_is_drained_to_the_window_of_a_competitor() {
         let (mut yeah, mut w) = with_queue(180, 50_000);
-        yeah.met_competitor(165);
+        yeah.competition_detected(165);
         yeah.adjust(&mut w);
         assert_eq!((w.cwnd, yeah.reno_cwnd), (165, 166));
         assert_eq!(yeah.ssthresh(&mut w), 83, "it competes");
@@ -200,14 +200,14 @@ mod tests {
     fn ssthresh_of_a_copy_leaves_the_original_unchanged() {
         use crate::CloneControl as _;
         let (mut yeah, mut w) = with_queue(180, 50_000);
-        yeah.met_competitor(165);
+        yeah.competition_detected(165);
         assert_eq!(yeah.copied().ssthresh(&mut w.clone()), 90);
         yeah.adjust(&mut w);
         assert_eq!(w.cwnd, 165, "the window of the competitor was not halved");
     }
 
     #[test]
-    fn a_loss_takes_the_queue_an_eighth_at_least_and_half_when_others_compete() {
+    fn a_loss_removes_the_queue_at_least_an_eighth_and_half_with_competitors() {
         let (mut yeah, mut w) = with_queue(160, 0);
         yeah.last_queue = 60;
         assert_eq!(yeah.ssthresh(&mut w), 100);

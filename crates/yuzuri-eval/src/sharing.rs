@@ -1,8 +1,8 @@
 //! The gains and costs of sharing, in simulation: every setting of the matrix with every contender,
 //! and settings drawn at random.
 
+mod comparison;
 mod contender;
-mod contest;
 mod random_settings;
 mod setting;
 mod table;
@@ -11,8 +11,8 @@ mod trace;
 use anyhow::Context;
 use clap::Subcommand;
 use clap::builder::PossibleValuesParser;
+pub use comparison::each;
 use contender::Contender;
-pub use contest::each;
 pub use random_settings::{
     CLASSES, Distribution, Drawn, Figures as RandomSettingFigures, columns, setting as drawn,
     sharing as shared,
@@ -169,7 +169,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return Ok(());
     }
     let rows = watched(args.jobs, |jobs, stop, progress| {
-        contest::contest(&settings, &contenders, args.seeds, jobs, stop, progress)
+        comparison::comparison(&settings, &contenders, args.seeds, jobs, stop, progress)
     })?;
     if let Some(path) = &args.json {
         write(path, table::json_lines(&rows, &contenders)?)?;

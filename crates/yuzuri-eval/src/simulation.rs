@@ -3,7 +3,7 @@
 mod algorithms;
 mod laboratory;
 mod ns3;
-mod saw_tooth;
+mod sawtooth;
 mod speed;
 mod traces;
 

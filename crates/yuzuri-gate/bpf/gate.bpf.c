@@ -61,6 +61,8 @@ int down(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	f->last_ns = now;
 	before = f->ack;
+	if (!(f->flags & FLOW_NEVER_MODIFIED))
+		measure_wait(f, now);
 	measure_ack(f, &s, now);
 	if (f->flags & FLOW_NEVER_MODIFIED) {
 		count(COUNT_NEVER_MODIFIED);
@@ -73,6 +75,8 @@ int down(struct __sk_buff *skb)
 		count(COUNT_THINNED);
 		return TC_ACT_SHOT;
 	}
+	if (after(s.ack, f->ack_down))
+		f->ack_down = s.ack;
 	measure_stamp(f, &s, now);
 	edge = f->right_edge;
 	window = window_for(f, s.ack, s.window, s.window ? bytes_of(b) : 0);
@@ -91,8 +95,6 @@ int down(struct __sk_buff *skb)
 	f->advertised = (u32)window << (f->scale & 15);
 	f->offered = (u32)s.window << (f->scale & 15);
 	f->ack_ns = now;
-	if (after(s.ack, f->ack_down))
-		f->ack_down = s.ack;
 	measure_edge(f, edge, now);
 	return TC_ACT_UNSPEC;
 }

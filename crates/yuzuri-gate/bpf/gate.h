@@ -60,7 +60,11 @@ struct flow {
 	u64 quiet_ns;          /* start of the current such pause; 0: data is in flight */
 	u64 wire_sent_ns;      /* 0: nothing is being timed */
 	u64 air_sent_ns;
-	u64 ack_ns;     /* time of the last ACK to the station */
+	u64 ack_ns; /* time of the last ACK to the station */
+	/* Bytes that the server acknowledged in ACKs that were dropped, times how long the station
+	 * waited for an ACK of them: byte microseconds. */
+	u64 waited_byte_us;
+	u64 counted_ns; /* the time up to which these waits are counted: the server's last ACK */
 	u64 recover;    /* RecoveryPoint (RFC 6675): up_end at the last sign of a loss, and RECOVERS; 0: none */
 	u64 wire_other; /* traffic without a window that passed before the timed segment, bytes */
 	u64 arrived_other; /* the part of it that had arrived at arrived_ns */

@@ -37,6 +37,17 @@ static __always_inline void air_sample(struct flow *f, u64 now)
 		f->air_min_us = us;
 }
 
+/* Counts how long bytes that the server acknowledged wait for an ACK that goes to the station; all
+ * ACKs that could have gone since the last one were dropped. */
+static __always_inline void measure_wait(struct flow *f, u64 now)
+{
+	u32 waiting = f->ack - f->ack_down;
+
+	if ((s32)waiting > 0)
+		f->waited_byte_us += waiting * ((now - f->counted_ns) / 1000);
+	f->counted_ns = now;
+}
+
 /* Call this before the window of a segment towards the station is evaluated. */
 static __always_inline void measure_ack(struct flow *f, struct segment *s, u64 now)
 {

@@ -83,6 +83,10 @@ pub struct FlowSeen {
     pub passed: u64,
     /// ACKs that were dropped.
     pub thinned: u64,
+    /// Bytes that dropped ACKs acknowledged, times how long the station waited for another ACK of
+    /// them, byte microseconds. Divided by `acked_bytes`, it is the mean wait of a byte, which is a
+    /// part of the station's round-trip time.
+    pub waited_byte_us: u64,
     /// Round-trip time between the gate and the server.
     pub wire: RttPart,
     /// Between the gate and the station, the station's own queue included.
@@ -132,6 +136,7 @@ impl FlowSeen {
             lowered: 0,
             passed: 0,
             thinned: 0,
+            waited_byte_us: 0,
             wire: RttPart::default(),
             air: RttPart::default(),
             arrived: None,
@@ -171,6 +176,7 @@ impl FlowSeen {
             lowered: raw.lowered,
             passed: raw.passed,
             thinned: raw.thinned,
+            waited_byte_us: raw.waited_byte_us,
             wire: RttPart { samples: raw.wire_samples, min_us: raw.wire_min_us, sum_us: raw.wire_sum_us },
             air: RttPart { samples: raw.air_samples, min_us: raw.air_min_us, sum_us: raw.air_sum_us },
             arrived: (raw.arrived_ns != 0).then(|| ArrivedTraffic {

@@ -31,6 +31,9 @@ impl Default for Options {
     }
 }
 
+/// An ACK passes if the last one went to the station this long ago or longer (`bpf/thin.h`).
+pub const MAX_ACK_GAP: Duration = Duration::from_millis(10);
+
 /// The treatment of a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Bound {

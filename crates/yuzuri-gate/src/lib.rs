@@ -39,5 +39,5 @@ mod skel {
 pub use attach::AttachMode;
 pub use error::GateError;
 pub use flow::{ArrivedTraffic, ConnectionState, Counts, FlowSeen, OtherTraffic, RttPart};
-pub use gate::{Bound, Direction, Gate, Options, TestOutcome};
+pub use gate::{Bound, Direction, Gate, MAX_ACK_GAP, Options, TestOutcome};
 pub use key::{FlowKey, NotOneFamily};

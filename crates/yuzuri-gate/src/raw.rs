@@ -84,6 +84,8 @@ mod tests {
         assert_eq!(value("PERIOD_SHIFT"), PERIOD_SHIFT);
         assert!(header.contains("#define ROOM_UNKNOWN 0xffffffff"));
         assert!(header.contains("#define EDGE_KNOWN (1ULL << 32)"));
+        let gap = format!("#define THIN_GAP_NS {}ULL", crate::MAX_ACK_GAP.as_nanos());
+        assert!(include_str!("../bpf/thin.h").contains(&gap));
     }
 
     #[test]

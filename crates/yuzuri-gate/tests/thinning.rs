@@ -6,7 +6,7 @@ mod loaded;
 
 use frames::*;
 use std::cell::Cell;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use yuzuri_gate::{Bound, Direction, Gate, Options};
 
 const LONG: Duration = Duration::from_secs(3600);
@@ -173,6 +173,39 @@ fn after_a_loss_acks_are_left_out_once_all_is_acknowledged() {
         open.goes(&ack(SENT / MSS + 1))
     });
     assert!(tries.filter(|goes| !goes).count() > 0, "after recovery");
+}
+
+#[test]
+fn waits_for_an_ack_that_was_left_out_are_measured() {
+    let Some(mut bench) = bench("waits_for_an_ack_that_was_left_out_are_measured") else { return };
+    let tries = FORMS.into_iter().cycle().take(TRIES as usize).map(|form| {
+        let open = bench.open(form, &syn_options(Some(7)), Bound { bytes: 0, thin_bytes: THIN });
+        let waited_byte_us = || {
+            let of = key(form, open.n);
+            open.bench.gate.flows().unwrap().iter().find(|flow| flow.key == of).unwrap().waited_byte_us
+        };
+        let begin = Instant::now();
+        if open.goes(&ack(3)) {
+            return false;
+        }
+        let left_out = Instant::now();
+        std::thread::sleep(Duration::from_millis(12));
+        let least = left_out.elapsed();
+        assert!(open.goes(&ack(4)), "the last one went more than 10 ms ago");
+        let most = begin.elapsed();
+        // Two segments waited from one ACK to the other.
+        let waited = Duration::from_micros(waited_byte_us() / u64::from(2 * MSS));
+        assert!(
+            waited + Duration::from_micros(1) >= least && waited <= most,
+            "{least:?} {waited:?} {most:?}"
+        );
+        let before = waited_byte_us();
+        std::thread::sleep(Duration::from_millis(1));
+        open.goes(&ack(5));
+        assert_eq!(waited_byte_us(), before, "all that was acknowledged had gone");
+        true
+    });
+    assert!(tries.filter(|measured| *measured).count() > 0, "no ACK was left out");
 }
 
 #[test]

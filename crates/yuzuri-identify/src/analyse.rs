@@ -3,7 +3,7 @@
 use crate::error::IdentifyError;
 use crate::input::{self, Input, Kind};
 use crate::known;
-use crate::live::{JudgementSchedule, Live};
+use crate::live::{Live, VerdictSchedule};
 use crate::report::{Counted, FileReport, FlowReport};
 use crate::sequence::{MAX_MARKS, Sequences};
 use crate::spill::{Spill, Spilled};
@@ -105,7 +105,7 @@ fn read(
 }
 
 /// The verdict on a direction of a flow.
-pub(crate) fn judge(
+pub(crate) fn flow_report(
     window_trace: WindowTrace,
     flow: &Flow,
     seen: Option<yuzuri_infer::packets::Seen>,
@@ -168,7 +168,7 @@ struct Sorter<'a> {
 struct State {
     key: FlowKey,
     /// By end.
-    paces: [JudgementSchedule; 2],
+    paces: [VerdictSchedule; 2],
     sequences: Option<Box<Sequences>>,
 }
 
@@ -198,7 +198,7 @@ impl Part for Sorter<'_> {
     fn end(&mut self, slot: FlowSlot) {
         let state = self.states.get_mut(slot.index()).and_then(Option::take);
         if let (Some(ended), Some(State { key, sequences, .. })) = (self.tracker.end(slot), state) {
-            self.judge_both(ended, &key, sequences);
+            self.report_both_directions(ended, &key, sequences);
         }
     }
 
@@ -238,7 +238,7 @@ impl<'a> Sorter<'a> {
             let enough =
                 window_trace.filter(|window_trace| window_trace.segments >= self.options.min_segments.max(1));
             if let Some(window_trace) = enough.filter(|_| self.options.filter.matches(&flow, |_, _| false)) {
-                pace.report_change(live, judge(window_trace, &flow, Some(now.seen)));
+                pace.report_change(live, flow_report(window_trace, &flow, Some(now.seen)));
             }
         }
     }
@@ -247,7 +247,7 @@ impl<'a> Sorter<'a> {
         self.options.filter.matches(flow, |_, _| false)
     }
 
-    fn judge_both(&mut self, ended: Ended, key: &FlowKey, mut sequences: Option<Box<Sequences>>) {
+    fn report_both_directions(&mut self, ended: Ended, key: &FlowKey, mut sequences: Option<Box<Sequences>>) {
         let mut enough = false;
         let held = sequences.as_ref().map_or(0, |sequences| sequences.held());
         let mut kept = 0;
@@ -260,7 +260,7 @@ impl<'a> Sorter<'a> {
             enough = true;
             let flow = direction(key, end);
             if self.matches(&flow) {
-                let mut report = judge(window_trace, &flow, Some(ended.seen));
+                let mut report = flow_report(window_trace, &flow, Some(ended.seen));
                 report.sequence = sequences.as_mut().map(|sequences| Box::new(sequences.take(end)));
                 kept += report.sequence.as_ref().map_or(0, |sequence| sequence.marks.len());
                 if let Some(spill) = &mut self.spill {

@@ -28,18 +28,18 @@ impl fmt::Debug for Live {
 
 /// When a flow is judged again, and the last report about it.
 #[derive(Debug)]
-pub(crate) struct JudgementSchedule {
+pub(crate) struct VerdictSchedule {
     next: usize,
     reported: Option<Option<String>>,
 }
 
-impl Default for JudgementSchedule {
-    fn default() -> JudgementSchedule {
-        JudgementSchedule { next: FIRST, reported: None }
+impl Default for VerdictSchedule {
+    fn default() -> VerdictSchedule {
+        VerdictSchedule { next: FIRST, reported: None }
     }
 }
 
-impl JudgementSchedule {
+impl VerdictSchedule {
     /// Whether a quarter more evidence has arrived than last time: a verdict evaluates all rounds,
     /// and its total cost must stay proportional however long a flow lives.
     pub(crate) fn is_due(&mut self, rounds: usize) -> bool {
@@ -69,8 +69,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_work_stays_in_proportion_to_the_rounds() {
-        let mut pace = JudgementSchedule::default();
+    fn analysis_time_is_linear_in_the_rounds() {
+        let mut pace = VerdictSchedule::default();
         let judged: usize = (0..100_000).filter(|&rounds| pace.is_due(rounds)).sum();
         assert!(judged < 6 * 100_000, "{judged} rounds were looked at for 100,000");
     }

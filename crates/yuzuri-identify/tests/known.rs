@@ -75,7 +75,7 @@ fn every_input_format_gives_the_same_name() {
 }
 
 #[test]
-fn a_recording_that_is_cut_is_read_up_to_there_and_said_to_be_cut() {
+fn a_truncated_recording_is_read_to_its_end_and_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.arrows");
     run(Algorithm::Reno, LINE).recording(&path);

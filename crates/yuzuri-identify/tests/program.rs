@@ -286,7 +286,7 @@ fn files_of_other_kinds_are_reported_and_the_rest_is_read() {
 }
 
 #[test]
-fn a_capture_that_is_cut_is_read_up_to_there() {
+fn a_truncated_capture_is_read_to_its_end() {
     let folder = tempfile::tempdir().unwrap();
     let bytes = run(Algorithm::Reno, LINE).pcap(0);
     let part = &bytes[..bytes.len() * 2 / 3 + 5];

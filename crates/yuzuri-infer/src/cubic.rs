@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn points_of_one_moment_have_no_line() {
+    fn points_of_one_time_have_no_regression_line() {
         let point = |t_s, window| Point { t_s, window };
         let sums = Sums::of(&[point(1e6, 1.0), point(1e6, 2.0), point(1e6, 4.0)]).unwrap();
         assert_eq!(sums.line(f64::NEG_INFINITY, f64::INFINITY), None);

@@ -340,7 +340,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_that_does_not_matter_costs_nothing() {
+    fn an_ignored_value_has_no_cost() {
         assert_eq!(averaged(&[], 1.0), 0.0);
         assert!(averaged(&[0.0; 8], 1.0).abs() < 1e-9);
         // Only one of eight values explains the windows.

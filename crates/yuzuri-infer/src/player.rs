@@ -66,7 +66,7 @@ impl<'a> Player<'a> {
         (window.srtt_us, window.min_rtt_us) = (rtt_us.unwrap_or(0), rtt_us);
         cca.init(&mut window);
         if let Some(competitor) = assumptions.competitor {
-            cca.met_competitor(competitor);
+            cca.competition_detected(competitor);
         }
         window.cwnd = segments(first.window).max(1);
         if let Some(rtt_us) = rtt_us.filter(|_| assumptions.former_rtt_us.is_some()) {

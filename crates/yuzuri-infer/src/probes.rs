@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn probes_of_a_made_up_sender() {
+    fn probes_of_a_synthetic_sender_are_counted() {
         // 80 segments, every tenth round 100; after the 35th it falls to 4 and is refilled.
         let windows = (0..80_usize).map(|n| match n {
             0..=4 => 10.0 * 2_f32.powi(n as i32),
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn falls_at_set_times_are_counted() {
+    fn periodic_dips_are_counted() {
         assert_eq!(probe_rtt_dips_on_time(&falling(&[8, 18, 29, 39], 4.0)), 3);
         assert_eq!(probe_rtt_dips_on_time(&falling(&[8, 13, 29, 36], 4.0)), 0, "at any time");
         assert_eq!(probe_rtt_dips_on_time(&falling(&[8, 18, 29, 39], 20.0)), 0, "not so far");

@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn what_senders_run_is_likelier_and_never_hides_what_they_do_not() {
+    fn the_prior_favours_deployed_algorithms_and_never_hides_others() {
         let by_prior = [Algorithm::Cubic, Algorithm::Bbr, Algorithm::Reno, Algorithm::Bic, Algorithm::Lp];
         assert!(by_prior.is_sorted_by(|more, less| prior(*more) > prior(*less)));
         assert_eq!(prior(Algorithm::Bic), 0.0, "what somebody selected is the unit");

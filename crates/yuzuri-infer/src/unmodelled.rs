@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_costs_more_the_more_certain_and_unusual_it_is() {
+    fn the_cost_of_a_step_rises_with_its_certainty_and_rarity() {
         let of = |growth, step, spread, epochs| Unmodelled {
             growth,
             step,

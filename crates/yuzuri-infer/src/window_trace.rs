@@ -334,7 +334,7 @@ pub struct WindowTrace {
 }
 
 /// Maximum number of rounds kept of a flow: a day at 200 ms has 432,000, which no algorithm needs.
-const MAX_ROUNDS: usize = 1 << 16;
+pub(crate) const MAX_ROUNDS: usize = 1 << 16;
 
 impl WindowTrace {
     /// Keeps a round; returns false if there are too many, and the round is only counted.

@@ -100,7 +100,7 @@ fn a_window_without_its_scale_is_relied_on_if_it_is_full_to_the_last_byte() {
 }
 
 #[test]
-fn a_sender_that_rests_with_nothing_outstanding_has_nothing_to_send() {
+fn a_sender_idle_with_nothing_outstanding_is_application_limited() {
     let times = shares(&flights(|_| 5, 400, 65_535, 80 * MS));
     assert!(times.share(Limit::Application) > 0.95, "{:?}", times.ranked());
 }
@@ -151,7 +151,7 @@ fn drained(last_bytes: u32) -> Ended {
 }
 
 #[test]
-fn what_drains_after_a_segment_that_is_not_full_is_no_repair() {
+fn acks_after_a_short_segment_are_no_recovery() {
     let ended = drained(400);
     let trace = ended.window_traces[NEAR.index()].as_ref().expect("data");
     assert!(trace.rounds.iter().all(|round| !round.limits.recovery));
@@ -167,10 +167,10 @@ fn a_pause_after_a_full_segment_is_not_the_applications() {
 }
 
 #[test]
-fn a_pause_of_the_program_says_nothing_of_the_path() {
+fn a_pause_of_the_application_is_no_information_about_the_path() {
     let sums = |ended: Ended| {
         let rounds = &ended.observations[NEAR.index()].rounds;
-        let sum = |of: &dyn Fn(&RoundObservations) -> f64| rounds.iter().map(of).sum::<f64>();
+        let sum = |of: &dyn Fn(&RoundObservations) -> f32| rounds.iter().map(of).sum::<f32>();
         (sum(&|observations| observations.gaps_ms), sum(&|observations| observations.busy.0))
     };
     let (all_ms, busy_ms) = sums(drained(400));

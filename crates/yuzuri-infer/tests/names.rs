@@ -133,7 +133,7 @@ fn reno_stays_reno_where_a_loss_was_not_seen() {
 }
 
 #[test]
-fn a_window_of_no_algorithm_is_none_of_them() {
+fn a_window_that_no_algorithm_explains_is_unknown() {
     // A loss leaves a third of the window, and it jumps by a quarter every tenth round.
     let mut made = SyntheticTrace::new();
     for _ in 0..12 {
@@ -153,7 +153,7 @@ fn a_window_of_no_algorithm_is_none_of_them() {
 }
 
 #[test]
-fn a_constant_flight_names_no_algorithm() {
+fn a_constant_flight_identifies_no_algorithm() {
     let mut made = SyntheticTrace::new();
     for round in 0..400 {
         made.round(if round < 200 { 80 } else { 84 });

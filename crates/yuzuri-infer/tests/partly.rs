@@ -51,7 +51,7 @@ fn ended(mut tracker: Tracker) -> (Ended, WindowTrace) {
 
 /// Three bursts of ten segments, a round trip of 40 ms apart; then two seconds of nothing.
 #[test]
-fn a_pause_is_no_round_trip_time_at_the_receiver() {
+fn a_pause_does_not_count_as_a_round_trip_at_the_receiver() {
     let mut tracker = shaken(true, |_| {});
     let (mut number, mut seen) = (0, 1000);
     for burst in 0..4_i64 {

@@ -125,7 +125,7 @@ fn logs(reader: impl Read + Clone + Send, way: Way, parts: usize) -> (Vec<Log>, 
 }
 
 #[test]
-fn each_flow_comes_whole_and_in_order_to_one_part() {
+fn each_flow_is_read_whole_and_in_order_by_one_reader() {
     let bytes = capture();
     let (alone, read) = logs(&bytes[..], Way::PassedOn, 1);
     read.unwrap();
@@ -169,7 +169,7 @@ fn data_read_before_an_error_is_returned() {
 }
 
 #[test]
-fn a_panic_in_one_part_ends_the_reading() {
+fn a_panic_in_one_reader_ends_the_reading() {
     struct Faulty(u32);
     impl Part for Faulty {
         fn begin(&mut self, _: FlowSlot, _: FlowKey) {}

@@ -63,20 +63,20 @@ static __always_inline void grow_by_one(struct tcp_sock *tp)
 
 /* The last word of the private area is the largest legitimate window or ssthresh, for every
  * algorithm. */
-#define HIGHEST (104 / sizeof(u32) - 1)
+#define HIGHEST_WORD (104 / sizeof(u32) - 1)
 
 static __always_inline u32 *highest_of(const struct sock *sk)
 {
-	return (u32 *)state_of(sk) + HIGHEST;
+	return (u32 *)state_of(sk) + HIGHEST_WORD;
 }
 
-static __always_inline void begin(const struct sock *sk)
+static __always_inline void init_highest(const struct sock *sk)
 {
 	*highest_of(sk) = highest_at_init(tcp_sk(sk));
 }
 
 /* Must be called at every run before the window is read. Returns as repair_cwnd(). */
-static __always_inline u32 check(struct sock *sk)
+static __always_inline u32 check_cwnd(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 *highest = highest_of(sk), before = repair_cwnd(tp, *highest);
@@ -89,7 +89,7 @@ static __always_inline u32 check(struct sock *sk)
 /* As check(), and replaces a random ssthresh: `reduced` returns ssthresh after a reduction. */
 static __always_inline void repair(struct sock *sk, u32 (*reduced)(struct sock *sk, u32 cwnd))
 {
-	u32 before = check(sk);
+	u32 before = check_cwnd(sk);
 
 	if (before)
 		tcp_sk(sk)->snd_ssthresh = reduced(sk, before);
@@ -104,7 +104,7 @@ u32 BPF_PROG(old_undo_cwnd, struct sock *sk)
 /* ---- BIC ------------------------------------------------------------------------------------- */
 
 struct bic {
-	u32 per;      /* ACKs per segment of growth */
+	u32 cnt;      /* ACKs per segment of growth */
 	u32 last_max; /* W_max */
 	u32 last_cwnd;
 	u32 last_time; /* jiffies */
@@ -119,9 +119,9 @@ struct bic {
 #define BIC_RATIO_SHIFT 4
 #define BIC_UNKNOWN_PATH 20
 
-static __always_inline void bic_forget(struct bic *ca)
+static __always_inline void bic_reset(struct bic *ca)
 {
-	ca->per = 0;
+	ca->cnt = 0;
 	ca->last_max = 0;
 	ca->last_cwnd = 0;
 	ca->last_time = 0;
@@ -131,38 +131,38 @@ static __always_inline void bic_forget(struct bic *ca)
 SEC("struct_ops")
 void BPF_PROG(bic_init, struct sock *sk)
 {
-	begin(sk);
-	bic_forget(state_of(sk));
+	init_highest(sk);
+	bic_reset(state_of(sk));
 }
 
-static __always_inline void bic_look(struct bic *ca, u32 cwnd)
+static __always_inline void bic_update(struct bic *ca, u32 cwnd)
 {
-	u32 now = (u32)bpf_jiffies64(), slowest = cwnd * BIC_SMOOTH / BIC_SEARCH, per, away;
+	u32 now = (u32)bpf_jiffies64(), slowest = cwnd * BIC_SMOOTH / BIC_SEARCH, cnt, dist;
 
 	if (ca->last_cwnd == cwnd && (s32)(now - ca->last_time) <= (s32)(hz / 32))
 		return;
 	ca->last_cwnd = cwnd;
 	ca->last_time = now;
 	if (cwnd <= BIC_LOW_WINDOW) {
-		ca->per = cwnd;
+		ca->cnt = cwnd;
 		return;
 	}
 	if (cwnd < ca->last_max) {
-		away = (ca->last_max - cwnd) / BIC_SEARCH;
-		per = away <= 1 ? slowest : cwnd / (away < BIC_MAX_INCREMENT ? away : BIC_MAX_INCREMENT);
+		dist = (ca->last_max - cwnd) / BIC_SEARCH;
+		cnt = dist <= 1 ? slowest : cwnd / (dist < BIC_MAX_INCREMENT ? dist : BIC_MAX_INCREMENT);
 	} else {
-		away = cwnd - ca->last_max;
-		if (away < BIC_SEARCH)
-			per = slowest;
-		else if (away < BIC_MAX_INCREMENT * (BIC_SEARCH - 1))
-			per = cwnd * (BIC_SEARCH - 1) / away;
+		dist = cwnd - ca->last_max;
+		if (dist < BIC_SEARCH)
+			cnt = slowest;
+		else if (dist < BIC_MAX_INCREMENT * (BIC_SEARCH - 1))
+			cnt = cwnd * (BIC_SEARCH - 1) / dist;
 		else
-			per = cwnd / BIC_MAX_INCREMENT;
+			cnt = cwnd / BIC_MAX_INCREMENT;
 	}
-	if (!ca->last_max && per > BIC_UNKNOWN_PATH)
-		per = BIC_UNKNOWN_PATH;
-	per = (per << BIC_RATIO_SHIFT) / (ca->ratio ? ca->ratio : 1);
-	ca->per = per ? per : 1;
+	if (!ca->last_max && cnt > BIC_UNKNOWN_PATH)
+		cnt = BIC_UNKNOWN_PATH;
+	cnt = (cnt << BIC_RATIO_SHIFT) / (ca->ratio ? ca->ratio : 1);
+	ca->cnt = cnt ? cnt : 1;
 }
 
 static __always_inline u32 bic_reduced(struct sock *sk, u32 cwnd)
@@ -185,15 +185,15 @@ void BPF_PROG(bic_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	if (in_slow_start(tp)) {
 		tcp_slow_start(tp, acked);
 	} else {
-		bic_look(ca, tp->snd_cwnd);
-		tcp_cong_avoid_ai(tp, ca->per, 1);
+		bic_update(ca, tp->snd_cwnd);
+		tcp_cong_avoid_ai(tp, ca->cnt, 1);
 	}
 }
 
 SEC("struct_ops")
 u32 BPF_PROG(bic_ssthresh, struct sock *sk)
 {
-	check(sk);
+	check_cwnd(sk);
 	return bic_reduced(sk, tcp_sk(sk)->snd_cwnd);
 }
 
@@ -201,7 +201,7 @@ SEC("struct_ops")
 void BPF_PROG(bic_set_state, struct sock *sk, u8 state)
 {
 	if (state == TCP_CA_Loss)
-		bic_forget(state_of(sk));
+		bic_reset(state_of(sk));
 }
 
 SEC("struct_ops")
@@ -228,7 +228,7 @@ static __always_inline u32 scalable_reduced(struct sock *sk, u32 cwnd)
 SEC("struct_ops")
 void BPF_PROG(scalable_init, struct sock *sk)
 {
-	begin(sk);
+	init_highest(sk);
 }
 
 SEC("struct_ops")
@@ -254,7 +254,7 @@ void BPF_PROG(scalable_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 SEC("struct_ops")
 u32 BPF_PROG(scalable_ssthresh, struct sock *sk)
 {
-	check(sk);
+	check_cwnd(sk);
 	return scalable_reduced(sk, tcp_sk(sk)->snd_cwnd);
 }
 
@@ -271,7 +271,7 @@ struct veno {
 
 #define VENO_CONGESTED (3 << 1)
 
-static __always_inline void veno_begin(struct veno *ca)
+static __always_inline void veno_enable(struct veno *ca)
 {
 	ca->base_us = NO_RTT_US;
 	ca->grows = 1;
@@ -284,10 +284,10 @@ void BPF_PROG(veno_init, struct sock *sk)
 {
 	struct veno *ca = state_of(sk);
 
-	begin(sk);
+	init_highest(sk);
 	ca->samples = 0;
 	ca->queued = 0;
-	veno_begin(ca);
+	veno_enable(ca);
 }
 
 static __always_inline u32 veno_reduced(struct sock *sk, u32 cwnd)
@@ -328,7 +328,7 @@ SEC("struct_ops")
 void BPF_PROG(veno_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {
 	if (event == CA_EVENT_TX_START || event == CWND_RESTART)
-		veno_begin(state_of(sk));
+		veno_enable(state_of(sk));
 }
 
 SEC("struct_ops")
@@ -371,7 +371,7 @@ void BPF_PROG(veno_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 SEC("struct_ops")
 u32 BPF_PROG(veno_ssthresh, struct sock *sk)
 {
-	check(sk);
+	check_cwnd(sk);
 	return veno_reduced(sk, tcp_sk(sk)->snd_cwnd);
 }
 
@@ -396,18 +396,18 @@ struct yeah {
 #define YEAH_FAST_ROUNDS 50
 #define YEAH_ACKED 100
 
-static __always_inline void yeah_next(struct tcp_sock *tp, struct yeah *ca)
+static __always_inline void yeah_next_round(struct tcp_sock *tp, struct yeah *ca)
 {
 	ca->end = tp->snd_nxt;
 	ca->samples = 0;
 	ca->min_us = NO_RTT_US;
 }
 
-static __always_inline void yeah_begin(struct tcp_sock *tp, struct yeah *ca)
+static __always_inline void yeah_enable(struct tcp_sock *tp, struct yeah *ca)
 {
 	ca->base_us = NO_RTT_US;
 	ca->on = 1;
-	yeah_next(tp, ca);
+	yeah_next_round(tp, ca);
 }
 
 SEC("struct_ops")
@@ -415,8 +415,8 @@ void BPF_PROG(yeah_init, struct sock *sk)
 {
 	struct yeah *ca = state_of(sk);
 
-	begin(sk);
-	yeah_begin(tcp_sk(sk), ca);
+	init_highest(sk);
+	yeah_enable(tcp_sk(sk), ca);
 	ca->queue = 0;
 	ca->as_reno = 0;
 	ca->reno_cwnd = 2;
@@ -465,19 +465,19 @@ void BPF_PROG(yeah_set_state, struct sock *sk, u8 state)
 
 	ca->on = state == TCP_CA_Open;
 	if (ca->on)
-		yeah_next(tcp_sk(sk), ca);
+		yeah_next_round(tcp_sk(sk), ca);
 }
 
 SEC("struct_ops")
 void BPF_PROG(yeah_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {
 	if (event == CA_EVENT_TX_START || event == CWND_RESTART)
-		yeah_begin(tcp_sk(sk), state_of(sk));
+		yeah_enable(tcp_sk(sk), state_of(sk));
 }
 
 /* Once per round trip: a short queue selects the fast mode, a long one Reno, and a queue of more
  * than 80 segments is drained. */
-static __always_inline void yeah_adjust(struct tcp_sock *tp, struct yeah *ca)
+static __always_inline void yeah_adjust_cwnd(struct tcp_sock *tp, struct yeah *ca)
 {
 	u32 cwnd = tp->snd_cwnd, delay_us = ca->min_us - ca->base_us, cut;
 	u32 queue = (u32)((u64)cwnd * delay_us / (ca->min_us ? ca->min_us : 1));
@@ -531,15 +531,15 @@ void BPF_PROG(yeah_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	}
 	if ((s32)(ack - ca->end) > 0) {
 		if (ca->samples > 2)
-			yeah_adjust(tp, ca);
-		yeah_next(tp, ca);
+			yeah_adjust_cwnd(tp, ca);
+		yeah_next_round(tp, ca);
 	}
 }
 
 SEC("struct_ops")
 u32 BPF_PROG(yeah_ssthresh, struct sock *sk)
 {
-	check(sk);
+	check_cwnd(sk);
 	return yeah_reduced(sk, tcp_sk(sk)->snd_cwnd);
 }
 

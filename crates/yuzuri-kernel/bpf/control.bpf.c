@@ -31,7 +31,7 @@ const volatile u32 lower_always = 0;
 const volatile u32 upper_always = 0;
 
 /* An idle flow has begun to send since user space set this to 0. */
-u32 began = 0;
+u32 tx_started = 0;
 
 /* The settings of one flow, written by user space. Each part is valid until a time of the monotonic
  * clock: whatever happens to its writer, the flow is plain CUBIC again by then. */
@@ -84,7 +84,7 @@ struct cubic {
 	u8 after_timeout; /* no lower bound until slow start has ended */
 	/* Persistent loss */
 	u8 close_reductions;     /* in a row, each too soon after the one before */
-	u8 spared;               /* ssthresh was kept at the last reduction */
+	u8 decrease_skipped;     /* ssthresh was kept at the last reduction */
 	u8 paced;                /* the previous congestion control had enabled pacing */
 	u8 burst;                /* of the bound in force */
 	u32 reduction_delivered; /* `delivered` at the last reduction */
@@ -127,7 +127,7 @@ static __always_inline void report_bound(struct cubic *ca, bool at_bound)
 	ca->bound_report = BOUND_REPORT_BY_CONTROL | (at_bound ? BOUND_REPORT_AT_BOUND : 0);
 }
 
-static __always_inline void forget(struct cubic *ca)
+static __always_inline void cubic_reset(struct cubic *ca)
 {
 	ca->count = 0;
 	ca->last_max = 0;
@@ -162,13 +162,13 @@ void BPF_PROG(yuzuri_init, struct sock *sk)
 {
 	struct cubic *ca = state_of(sk);
 
-	forget(ca);
+	cubic_reset(ca);
 	ca->instance = instance;
 	report_bound(ca, false);
 	/* A live flow may come from another congestion control in any state. */
 	ca->after_timeout = BPF_CORE_READ_BITFIELD(&tcp_sk(sk)->inet_conn, icsk_ca_state) == TCP_CA_Loss;
 	ca->close_reductions = 0;
-	ca->spared = 0;
+	ca->decrease_skipped = 0;
 	ca->reduction_delivered = tcp_sk(sk)->delivered;
 	ca->paced = was_paced(sk);
 	ca->burst = 0;
@@ -189,8 +189,8 @@ void BPF_PROG(yuzuri_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 		return;
 	/* Written once between two walks: the CPUs share the cache line and otherwise only read
 	 * it. */
-	if (!began)
-		began = 1;
+	if (!tx_started)
+		tx_started = 1;
 	idle = (s32)(now - tcp_sk(sk)->lsndtime);
 	if (ca->epoch_start && idle > 0) {
 		ca->epoch_start += idle;
@@ -213,7 +213,7 @@ __noinline u32 cube_root(u64 a)
 	return (u32)root;
 }
 
-static __always_inline void look_at_curve(struct cubic *ca, u32 cwnd, u32 acked)
+static __always_inline void cubic_update(struct cubic *ca, u32 cwnd, u32 acked)
 {
 	u32 now = jiffies32();
 	u64 t, offset, delta, target;
@@ -315,7 +315,7 @@ static __always_inline void bound_of(struct sock *sk, u32 *lower, u32 *upper, u3
 }
 
 /* Persistent loss: this many reductions in a row, each too soon after the previous one. */
-#define PERSISTENT 3
+#define PERSISTENT_REDUCTIONS 3
 
 /* Whether a window of `cwnd` is not sustainable with a loss at this distance from the previous one.
  * A Reno flow at loss rate p has a window of about 1.2 / sqrt(p) (RFC 3649), so it reduces once in
@@ -334,7 +334,7 @@ static __always_inline bool too_soon(u32 segments, u32 cwnd)
 /* Whether the lower bound would hold the window at a size that the losses do not sustain. */
 static __always_inline bool under_persistent_loss(const struct tcp_sock *tp, struct cubic *ca, u32 lower)
 {
-	if (ca->close_reductions < PERSISTENT)
+	if (ca->close_reductions < PERSISTENT_REDUCTIONS)
 		return false;
 	if (too_soon(tp->delivered - ca->reduction_delivered, lower))
 		return true;
@@ -356,7 +356,7 @@ static __always_inline void set_cwnd(struct tcp_sock *tp, struct cubic *ca, u32 
 
 /* Paces by the kernel's own timers, as BBR does; without a burst, pacing ends as it does for BBR. A
  * program's own pacing (SO_MAX_PACING_RATE) and fq's stay. */
-static __always_inline void pace(struct sock *sk, struct cubic *ca, u32 burst)
+static __always_inline void set_pacing(struct sock *sk, struct cubic *ca, u32 burst)
 {
 	if (burst) {
 		if (sk->sk_pacing_status == SK_PACING_NONE)
@@ -384,8 +384,8 @@ static __always_inline void repair(struct tcp_sock *tp, struct cubic *ca)
 		tp->snd_ssthresh = reduced(before);
 }
 
-static __always_inline void avoid(struct sock *sk, struct tcp_sock *tp, struct cubic *ca, u32 acked, u32 lower,
-				  u32 upper)
+static __always_inline void update_cwnd(struct sock *sk, struct tcp_sock *tp, struct cubic *ca, u32 acked,
+					u32 lower, u32 upper)
 {
 	u32 cwnd = tp->snd_cwnd, count;
 
@@ -433,7 +433,7 @@ static __always_inline void avoid(struct sock *sk, struct tcp_sock *tp, struct c
 		ca->epoch_start = 0;
 		return;
 	}
-	look_at_curve(ca, cwnd, acked);
+	cubic_update(ca, cwnd, acked);
 	/* As tcp_cong_avoid_ai(). */
 	count = tp->snd_cwnd_cnt;
 	if (count >= ca->count) {
@@ -461,8 +461,8 @@ void BPF_PROG(yuzuri_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 
 	repair(tp, ca);
 	bound_of(sk, &lower, &upper, &burst);
-	pace(sk, ca, burst);
-	avoid(sk, tp, ca, acked, lower, upper);
+	set_pacing(sk, ca, burst);
+	update_cwnd(sk, tp, ca, acked, lower, upper);
 	report_bound(ca, upper && tp->snd_cwnd >= upper);
 }
 
@@ -482,11 +482,11 @@ u32 BPF_PROG(yuzuri_min_tso_segs, struct sock *sk)
  * link, and user space has requested it for the flow. The kernel leaves 0 in prior_ssthresh if the
  * reduction cannot be undone because congestion was reported: at an ECN echo, and if a local queue
  * dropped a packet (tcp_enter_cwr(), tcp_enter_recovery()). */
-static __always_inline bool spares(struct sock *sk, struct cubic *ca)
+static __always_inline bool skips_decrease(struct sock *sk, struct cubic *ca)
 {
 	struct bound *bound;
 
-	if (!tcp_sk(sk)->prior_ssthresh || ca->close_reductions >= PERSISTENT)
+	if (!tcp_sk(sk)->prior_ssthresh || ca->close_reductions >= PERSISTENT_REDUCTIONS)
 		return false;
 	bound = bound_report(sk);
 	return bound && bpf_ktime_get_ns() < bound->no_decrease_expiry_ns;
@@ -505,7 +505,7 @@ u32 BPF_PROG(yuzuri_ssthresh, struct sock *sk)
 	bound_of(sk, &lower, &upper, &burst);
 	if (!too_soon(tp->delivered - ca->reduction_delivered, cwnd > lower ? cwnd : lower))
 		ca->close_reductions = 0;
-	else if (ca->close_reductions < PERSISTENT)
+	else if (ca->close_reductions < PERSISTENT_REDUCTIONS)
 		ca->close_reductions++;
 	ca->reduction_delivered = tp->delivered;
 	ca->epoch_start = 0;
@@ -513,8 +513,8 @@ u32 BPF_PROG(yuzuri_ssthresh, struct sock *sk)
 		ca->last_max = cwnd * (1024 + beta_1024) / 2048;
 	else
 		ca->last_max = cwnd;
-	ca->spared = spares(sk, ca);
-	if (no_decrease || ca->spared)
+	ca->decrease_skipped = skips_decrease(sk, ca);
+	if (no_decrease || ca->decrease_skipped)
 		return cwnd > 2 ? cwnd : 2;
 	report_bound(ca, false);
 	return reduced(cwnd);
@@ -526,17 +526,17 @@ void BPF_PROG(yuzuri_set_state, struct sock *sk, u8 state)
 	struct cubic *ca = state_of(sk);
 
 	if (state == TCP_CA_Loss) {
-		forget(ca);
+		cubic_reset(ca);
 		hystart_reset(tcp_sk(sk), ca);
 		ca->after_timeout = 1;
 		report_bound(ca, false);
 		/* A timeout is stronger evidence than a loss: a window spared just now, or in the
 		 * previous recovery, is reduced. */
-		if (ca->spared)
+		if (ca->decrease_skipped)
 			tcp_sk(sk)->snd_ssthresh = reduced(tcp_sk(sk)->snd_ssthresh);
-		ca->spared = 0;
+		ca->decrease_skipped = 0;
 	} else if (state < TCP_CA_CWR) {
-		ca->spared = 0;
+		ca->decrease_skipped = 0;
 	}
 }
 
@@ -559,7 +559,7 @@ u32 BPF_PROG(yuzuri_undo_cwnd, struct sock *sk)
 #define HYSTART_ACK_DELTA_US 2000
 #define HYSTART_SAMPLES 8
 
-static __always_inline void hystart_look(struct sock *sk, struct tcp_sock *tp, struct cubic *ca, u32 delay_us)
+static __always_inline void hystart_update(struct sock *sk, struct tcp_sock *tp, struct cubic *ca, u32 delay_us)
 {
 	u32 now_us = (u32)tp->tcp_mstamp, threshold, cwnd = tp->snd_cwnd;
 
@@ -615,7 +615,7 @@ void BPF_PROG(yuzuri_pkts_acked, struct sock *sk, const struct ack_sample *sampl
 	if (!ca->delay_min_us || ca->delay_min_us > delay_us)
 		ca->delay_min_us = delay_us;
 	if (hystart && !ca->found && in_slow_start(tp))
-		hystart_look(sk, tp, ca, delay_us);
+		hystart_update(sk, tp, ca, delay_us);
 }
 
 /* ---- registration ---------------------------------------------------------------------------- */

@@ -13,7 +13,7 @@ enum record_kind {
 	RECORD_OPEN = 4,
 	RECORD_CLOSE = 5,
 	RECORD_FLOW = 6, /* struct flow_record: identity */
-	RECORD_NOTE = 7, /* one of MARKS_ALONE, where the hook's own record cannot carry it */
+	RECORD_MARK = 7, /* one of EVENT_MARKS, where the hook's own record cannot carry it */
 };
 
 /* The counters, by hook. */
@@ -50,7 +50,7 @@ enum mark {
 };
 
 /* Marks that are events of their own; a record carries one. */
-#define MARKS_ALONE (MARK_UNDO | MARK_REORDERING | MARK_CONTROL)
+#define EVENT_MARKS (MARK_UNDO | MARK_REORDERING | MARK_CONTROL)
 
 enum role {
 	ROLE_UNKNOWN,
@@ -137,7 +137,7 @@ _Static_assert(__builtin_offsetof(struct event_record, kind) == __builtin_offset
 _Static_assert(__builtin_offsetof(struct event_record, seq) == __builtin_offsetof(struct flow_record, seq), "");
 
 struct hook_counters {
-	__u64 chosen;      /* runs for selected flows */
+	__u64 selected;    /* runs for selected flows */
 	__u64 thinned;     /* of these: merged into a later sample */
 	__u64 lost_ring;   /* of these: no room in the ring */
 	__u64 lost_memory; /* no memory for the flow's state */

@@ -48,7 +48,7 @@ static __noinline bool sample_on_fast_path(struct sock *sk, struct tcp_sock *tp,
 		}
 		fast_path->defers = deferred(acks);
 	}
-	ring->hooks[HOOK_ACK].chosen++;
+	ring->hooks[HOOK_ACK].selected++;
 	fast_path->acks = acks;
 	record = reserve(ring, cpu, HOOK_ACK, &seq);
 	if (!record)
@@ -75,40 +75,40 @@ static __noinline bool sample_on_fast_path(struct sock *sk, struct tcp_sock *tp,
 static __noinline void slow_path(struct sock *sk, struct sk_buff *skb)
 {
 	u32 cpu = bpf_get_smp_processor_id(), seq;
-	struct flow *flow = chosen_flow(sk, cpu, HOOK_ACK);
+	struct flow *flow = selected_flow(sk, cpu, HOOK_ACK);
 	struct tcp_sock *tp = tcp_of(sk);
 	struct event_record *record;
 	struct ring_control *ring;
 	u8 kind = RECORD_ACK, ca_state, ca_before;
 	u16 marks, pending, acks;
 	u64 now, interval_ns;
-	u32 looks;
+	u32 segment_class;
 
 	if (!flow)
 		return;
 	ring = ring_control(cpu);
 	if (!tp)
 		return;
-	ring->hooks[HOOK_ACK].chosen++;
-	looks = look_at_segment(tp, skb, flow);
+	ring->hooks[HOOK_ACK].selected++;
+	segment_class = classify_segment(tp, skb, flow);
 	interval_ns = config.interval_ns;
-	if (interval_ns && looks & DATA_ONLY)
+	if (interval_ns && segment_class & DATA_ONLY)
 		interval_ns = data_interval_ns();
 	ca_state = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
 	ca_before = flow->last_ns ? flow->ca_state : ca_state;
 	if (!state_hook && ca_state != ca_before)
 		kind = RECORD_STATE;
 	marks = changes(tp, flow, ca_state) | (u16)flow->pending << 8;
-	if (unlikely(flow->undoable && !(looks & USUAL)))
+	if (unlikely(flow->undoable && !(segment_class & USUAL)))
 		flow->restored = tp->prior_cwnd > tp->snd_cwnd ? tp->prior_cwnd : 0;
 	acks = flow->acks;
 	now = bpf_ktime_get_ns();
 	if (likely(!marks && kind == RECORD_ACK) && now - flow->last_ns < interval_ns) {
 		ring->hooks[HOOK_ACK].thinned++;
 	} else {
-		/* This record carries one of MARKS_ALONE as its kind; the next records carry the
+		/* This record carries one of EVENT_MARKS as its kind; the next records carry the
 		 * others. */
-		pending = marks & MARKS_ALONE;
+		pending = marks & EVENT_MARKS;
 		if (kind == RECORD_ACK)
 			pending &= pending - 1;
 		flow->pending = pending >> 8;
@@ -120,7 +120,7 @@ static __noinline void slow_path(struct sock *sk, struct sk_buff *skb)
 			write_record(record, sk, tp, flow, now, kind, ca_state,
 				     kind == RECORD_ACK ? ca_state : ca_before, NO_STACK, seq);
 	}
-	if (looks & USUAL)
+	if (segment_class & USUAL)
 		fill_fast_path(sk, tp, flow, acks);
 }
 
@@ -145,7 +145,7 @@ static __always_inline bool on_fast_path(struct sock *sk, struct sk_buff *skb)
 	if (unlikely(fast_path->sk != sk))
 		return false;
 	if (unlikely(fast_path->generation != generation))
-		return fast_path->generation == unwanted_generation(generation);
+		return fast_path->generation == unselected_generation(generation);
 	if (unlikely((u32)bpf_jiffies64() != fast_path->tick))
 		return sample_at_tick(sk, skb, fast_path);
 	if (!read_header(sk, skb, &tp, &words) || !is_usual(tp, skb, words, fast_path))

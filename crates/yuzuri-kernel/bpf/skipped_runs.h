@@ -23,7 +23,7 @@ static __always_inline u32 highest_at_init(const struct tcp_sock *tp)
 }
 
 /* `highest`: the largest legitimate window or ssthresh so far. */
-static __always_inline bool out_of_nowhere(u32 highest, u32 segments)
+static __always_inline bool is_random(u32 highest, u32 segments)
 {
 	return segments > 2 * (u64)highest + MAX_INITIAL;
 }
@@ -35,9 +35,9 @@ static __always_inline u32 repair_cwnd(struct tcp_sock *tp, u32 highest)
 	u32 before = tp->prior_cwnd && tp->prior_cwnd < highest ? tp->prior_cwnd : highest;
 	u32 ssthresh = tp->snd_ssthresh;
 
-	if (out_of_nowhere(highest, tp->snd_cwnd))
+	if (is_random(highest, tp->snd_cwnd))
 		tp->snd_cwnd = before;
-	return ssthresh != TCP_INFINITE_SSTHRESH && out_of_nowhere(highest, ssthresh) ? before : 0;
+	return ssthresh != TCP_INFINITE_SSTHRESH && is_random(highest, ssthresh) ? before : 0;
 }
 
 #endif

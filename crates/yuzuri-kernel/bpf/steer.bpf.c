@@ -19,13 +19,13 @@ const volatile u64 instance = 0; /* distinguishes it from an earlier one of that
 const volatile u64 netns_cookie = 0;
 const volatile u32 initial_window = 0; /* segments, of new flows; 0: the kernel's */
 
-/* A flow rests after this many walks without activity; 0: flows never rest. */
-const volatile u32 rests_after = 0;
+/* A flow counts as idle after this many walks without activity; 0: no flow does. */
+const volatile u32 idle_after_walks = 0;
 
 u32 mode = MODE_OBSERVE;
-u32 reports_all = 0; /* the walk reports resting flows, too */
+u32 reports_all = 0; /* the walk reports idle flows, too */
 u32 walks = 0;       /* the number of this walk */
-u32 resting = 0;     /* flows that the walk did not report because they rest */
+u32 idle_flows = 0;  /* flows that the walk did not report because they are idle */
 u32 unsignaled = 0;  /* of these, flows whose control does not signal when they begin to send */
 u32 opened = 0;      /* a flow was established since user space set this to 0 */
 /* Two, so that user space changes one while the other is in use. */
@@ -41,14 +41,14 @@ const volatile enum flag flags = FLAG_APP_LIMITED;
 /* ---- per-flow state -------------------------------------------------------------------------- */
 
 /* Freed with the socket. */
-struct memory {
+struct flow {
 	char former[TCP_CA_NAME_MAX]; /* its previous congestion control */
 	s32 refused;                  /* why it was not migrated, errno; not retried */
 	u8 migrated;
-	u8 rests;
-	u8 unsignaled; /* its congestion control does not signal when it begins to send */
-	u16 still;     /* consecutive walks without activity */
-	u32 walk;      /* the last walk that changed anything here */
+	u8 idle;
+	u8 unsignaled;       /* its congestion control does not signal when it begins to send */
+	u16 unchanged_walks; /* consecutive walks without activity */
+	u32 walk;            /* the last walk that changed anything here */
 	/* Values at the last of these walks. */
 	u32 write_seq;
 	const void *ops;
@@ -58,8 +58,8 @@ struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
-	__type(value, struct memory);
-} memories SEC(".maps");
+	__type(value, struct flow);
+} flows SEC(".maps");
 
 /* Flows that an earlier steering migrated and migrated back. The kernel has noted that a program
  * chose their control, irrevocably. */
@@ -162,29 +162,29 @@ static __always_inline u8 control_state_of(struct tcp_sock *tp, u64 cookie, bool
  * The control to store: the flow's own, or the namespace's default if it has one of an ended
  * instance of ours.
  */
-static __always_inline void remember_former(struct memory *memory, struct tcp_sock *tp)
+static __always_inline void store_former(struct flow *flow, struct tcp_sock *tp)
 {
 	const struct tcp_congestion_ops *ops = tp->inet_conn.icsk_ca_ops;
 
 	if (has_our_name(ops))
 		ops = tp->inet_conn.icsk_inet.sk.__sk_common.skc_net.net->ipv4.tcp_congestion_control;
-	copy_name(memory->former, ops);
+	copy_name(flow->former, ops);
 }
 
 /* ---- the walk -------------------------------------------------------------------------------- */
 
-static __always_inline u8 take(struct tcp_sock *tp, struct memory *memory)
+static __always_inline u8 migrate(struct tcp_sock *tp, struct flow *flow)
 {
-	remember_former(memory, tp);
-	memory->refused = bpf_setsockopt(tp, SOL_TCP, TCP_CONGESTION, (void *)ours, sizeof(ours));
-	memory->migrated = !memory->refused;
-	return memory->migrated ? CONTROL_MIGRATED : CONTROL_REFUSED;
+	store_former(flow, tp);
+	flow->refused = bpf_setsockopt(tp, SOL_TCP, TCP_CONGESTION, (void *)ours, sizeof(ours));
+	flow->migrated = !flow->refused;
+	return flow->migrated ? CONTROL_MIGRATED : CONTROL_REFUSED;
 }
 
-static __always_inline u8 give_back(struct tcp_sock *tp, struct memory *memory)
+static __always_inline u8 migrate_back(struct tcp_sock *tp, struct flow *flow)
 {
 	char standard[TCP_CA_NAME_MAX];
-	int error = bpf_setsockopt(tp, SOL_TCP, TCP_CONGESTION, memory->former, sizeof(memory->former));
+	int error = bpf_setsockopt(tp, SOL_TCP, TCP_CONGESTION, flow->former, sizeof(flow->former));
 
 	if (error) {
 		/* Its module was unloaded. */
@@ -192,8 +192,8 @@ static __always_inline u8 give_back(struct tcp_sock *tp, struct memory *memory)
 			  tp->inet_conn.icsk_inet.sk.__sk_common.skc_net.net->ipv4.tcp_congestion_control);
 		error = bpf_setsockopt(tp, SOL_TCP, TCP_CONGESTION, standard, sizeof(standard));
 	}
-	memory->refused = error;
-	memory->migrated = 0;
+	flow->refused = error;
+	flow->migrated = 0;
 	return error ? CONTROL_REFUSED : CONTROL_DEFAULT;
 }
 
@@ -216,28 +216,28 @@ static __always_inline bool sends(const struct tcp_sock *tp, u8 state)
 
 /* Whether nothing has happened since an earlier walk that could change the flow's record: nothing
  * written since, nothing in flight then, and the same congestion control. */
-static __always_inline bool is_still(const struct tcp_sock *tp, const struct memory *memory, u8 state)
+static __always_inline bool is_unchanged(const struct tcp_sock *tp, const struct flow *flow, u8 state)
 {
-	return (state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT) && tp->write_seq == memory->write_seq &&
-	       tp->snd_una == memory->write_seq && tp->inet_conn.icsk_ca_ops == memory->ops;
+	return (state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT) && tp->write_seq == flow->write_seq &&
+	       tp->snd_una == flow->write_seq && tp->inet_conn.icsk_ca_ops == flow->ops;
 }
 
-/* Whether the flow rests from this walk on, which reports it for the last time. */
-static __always_inline bool begins_to_rest(const struct tcp_sock *tp, struct memory *memory, u8 state)
+/* Whether the flow is idle from this walk on, which reports it for the last time. */
+static __always_inline bool becomes_idle(const struct tcp_sock *tp, struct flow *flow, u8 state)
 {
-	if (memory->walk == walks)
-		return memory->rests;
-	memory->walk = walks;
-	if (is_still(tp, memory, state)) {
-		if (memory->still < rests_after)
-			memory->still++;
+	if (flow->walk == walks)
+		return flow->idle;
+	flow->walk = walks;
+	if (is_unchanged(tp, flow, state)) {
+		if (flow->unchanged_walks < idle_after_walks)
+			flow->unchanged_walks++;
 	} else {
-		memory->still = 0;
-		memory->write_seq = tp->write_seq;
-		memory->ops = tp->inet_conn.icsk_ca_ops;
+		flow->unchanged_walks = 0;
+		flow->write_seq = tp->write_seq;
+		flow->ops = tp->inet_conn.icsk_ca_ops;
 	}
-	memory->rests = memory->still >= rests_after;
-	return memory->rests;
+	flow->idle = flow->unchanged_walks >= idle_after_walks;
+	return flow->idle;
 }
 
 SEC("iter/tcp")
@@ -247,10 +247,10 @@ int walk(struct bpf_iter__tcp *ctx)
 	struct seq_file *seq = ctx->meta->seq;
 	struct steer_record record = {};
 	struct inet_connection_sock *icsk;
-	struct memory *memory;
+	struct flow *flow;
 	struct tcp_sock *tp;
 	struct sock *sk;
-	bool again;
+	bool is_repeated;
 	u8 control_state;
 
 	if (!common)
@@ -261,57 +261,57 @@ int walk(struct bpf_iter__tcp *ctx)
 	icsk = &tp->inet_conn;
 	sk = &icsk->icsk_inet.sk;
 	record.state = sk->__sk_common.skc_state;
-	memory = bpf_sk_storage_get(&memories, tp, NULL, 0);
+	flow = bpf_sk_storage_get(&flows, tp, NULL, 0);
 	/* If the kernel's buffer has no room for a record, it calls again for the same flow. */
-	again = memory && memory->walk == walks;
+	is_repeated = flow && flow->walk == walks;
 	/* Nothing else of such a flow is read: most of a walk's cost is to load flows into the
 	 * caches. */
-	if (memory && memory->rests && !again && !reports_all && mode != MODE_GIVE_BACK &&
-	    is_still(tp, memory, record.state)) {
-		resting++;
-		if (memory->unsignaled)
+	if (flow && flow->idle && !is_repeated && !reports_all && mode != MODE_MIGRATE_BACK &&
+	    is_unchanged(tp, flow, record.state)) {
+		idle_flows++;
+		if (flow->unsignaled)
 			unsignaled++;
 		return 0;
 	}
 	record.cookie = bpf_get_socket_cookie(tp);
-	control_state = control_state_of(tp, record.cookie, memory && memory->migrated);
-	if (mode == MODE_GIVE_BACK) {
+	control_state = control_state_of(tp, record.cookie, flow && flow->migrated);
+	if (mode == MODE_MIGRATE_BACK) {
 		/* In every TCP state. */
-		if (!memory || (control_state != CONTROL_MIGRATED && !again))
+		if (!flow || (control_state != CONTROL_MIGRATED && !is_repeated))
 			return 0;
 		control_state =
-		    again ? (memory->refused ? CONTROL_REFUSED : CONTROL_DEFAULT) : give_back(tp, memory);
-		memory->walk = walks;
+		    is_repeated ? (flow->refused ? CONTROL_REFUSED : CONTROL_DEFAULT) : migrate_back(tp, flow);
+		flow->walk = walks;
 	}
 	addresses(&sk->__sk_common, record.local, record.remote);
-	if (mode != MODE_GIVE_BACK) {
+	if (mode != MODE_MIGRATE_BACK) {
 		if (!sends(tp, record.state) || is_loopback(sk, record.local, record.remote) ||
 		    !in_scope(record.local)) {
-			if (memory)
-				memory->rests = false;
+			if (flow)
+				flow->idle = false;
 			return 0;
 		}
-		if (control_state == CONTROL_DEFAULT && memory && memory->refused)
+		if (control_state == CONTROL_DEFAULT && flow && flow->refused)
 			control_state = CONTROL_REFUSED;
-		if (control_state == CONTROL_DEFAULT && mode == MODE_TAKE) {
-			memory = bpf_sk_storage_get(&memories, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE);
-			if (memory)
-				control_state = take(tp, memory);
+		if (control_state == CONTROL_DEFAULT && mode == MODE_MIGRATE) {
+			flow = bpf_sk_storage_get(&flows, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+			if (flow)
+				control_state = migrate(tp, flow);
 		}
-		if (rests_after) {
-			if (!memory)
-				memory = bpf_sk_storage_get(&memories, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE);
-			if (memory && begins_to_rest(tp, memory, record.state)) {
-				memory->unsignaled =
+		if (idle_after_walks) {
+			if (!flow)
+				flow = bpf_sk_storage_get(&flows, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+			if (flow && becomes_idle(tp, flow, record.state)) {
+				flow->unsignaled =
 				    control_state != CONTROL_MIGRATED && control_state != CONTROL_OURS;
-				record.flags |= FLAG_RESTS;
+				record.flags |= FLAG_IDLE;
 			}
 		}
 	}
-	if (memory) {
-		record.refused = memory->refused;
-		*(u64 *)&record.former[0] = *(u64 *)&memory->former[0];
-		*(u64 *)&record.former[8] = *(u64 *)&memory->former[8];
+	if (flow) {
+		record.refused = flow->refused;
+		*(u64 *)&record.former[0] = *(u64 *)&flow->former[0];
+		*(u64 *)&record.former[8] = *(u64 *)&flow->former[8];
 	}
 	record.control_state = control_state;
 	copy_name(record.control, icsk->icsk_ca_ops);
@@ -355,7 +355,7 @@ int on_established(struct bpf_sock_ops *ctx)
 {
 	u32 local[4], remote[4], window = initial_window;
 	struct bpf_sock *socket = ctx->sk;
-	struct memory *memory;
+	struct flow *flow;
 	struct tcp_sock *tp;
 	struct sock *sk;
 
@@ -365,7 +365,7 @@ int on_established(struct bpf_sock_ops *ctx)
 		return 1;
 	if (!opened)
 		opened = 1;
-	if (mode != MODE_TAKE)
+	if (mode != MODE_MIGRATE)
 		return 1;
 	tp = bpf_skc_to_tcp_sock(socket);
 	if (!tp)
@@ -377,15 +377,15 @@ int on_established(struct bpf_sock_ops *ctx)
 	/* A new flow is not in the list of earlier ones. */
 	if (control_state_of(tp, 0, false) != CONTROL_DEFAULT)
 		return 1;
-	memory = bpf_sk_storage_get(&memories, socket, NULL, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!memory)
+	flow = bpf_sk_storage_get(&flows, socket, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!flow)
 		return 1;
-	remember_former(memory, tp);
-	memory->refused = bpf_setsockopt(ctx, SOL_TCP, TCP_CONGESTION, (void *)ours, sizeof(ours));
-	memory->migrated = !memory->refused;
+	store_former(flow, tp);
+	flow->refused = bpf_setsockopt(ctx, SOL_TCP, TCP_CONGESTION, (void *)ours, sizeof(ours));
+	flow->migrated = !flow->refused;
 	/* A route's own initial window stays, and so does the single segment after a lost SYN (RFC
 	 * 6928 section 2). */
-	if (memory->migrated && window && tp->snd_cwnd == TCP_INIT_CWND)
+	if (flow->migrated && window && tp->snd_cwnd == TCP_INIT_CWND)
 		bpf_setsockopt(ctx, SOL_TCP, TCP_BPF_IW, &window, sizeof(window));
 	return 1;
 }

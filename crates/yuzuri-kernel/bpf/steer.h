@@ -13,8 +13,8 @@
 /* What a walk does besides reporting. */
 enum mode {
 	MODE_OBSERVE,
-	MODE_TAKE,      /* migrates flows to our congestion control */
-	MODE_GIVE_BACK, /* migrates them back, and takes no new ones */
+	MODE_MIGRATE,      /* migrates flows to our congestion control */
+	MODE_MIGRATE_BACK, /* migrates them back, and takes no new ones */
 };
 
 /* Whether a flow is under our congestion control, and if not, why. */
@@ -34,7 +34,7 @@ enum flag {
 	FLAG_RATE_APP_LIMITED = 2, /* tp->rate_app_limited */
 	FLAG_CWND_LIMITED = 4,     /* tp->is_cwnd_limited */
 	FLAG_PACED = 8,            /* sk->sk_pacing_status */
-	FLAG_RESTS = 16,           /* not reported again until something happens, or all are requested */
+	FLAG_IDLE = 16,            /* not reported again until something happens, or all are requested */
 };
 
 /* A flow, as the iterator writes it. Addresses are IPv6 addresses in network order; IPv4 addresses

@@ -49,7 +49,7 @@ pub(crate) const RECORD_RETRANSMIT: u8 = record_kind::RECORD_RETRANSMIT.0 as u8;
 pub(crate) const RECORD_OPEN: u8 = record_kind::RECORD_OPEN.0 as u8;
 pub(crate) const RECORD_CLOSE: u8 = record_kind::RECORD_CLOSE.0 as u8;
 pub(crate) const RECORD_FLOW: u8 = record_kind::RECORD_FLOW.0 as u8;
-pub(crate) const RECORD_NOTE: u8 = record_kind::RECORD_NOTE.0 as u8;
+pub(crate) const RECORD_MARK: u8 = record_kind::RECORD_MARK.0 as u8;
 pub(crate) const HOOKS: usize = hook::HOOKS.0 as usize;
 pub(crate) const MARK_AT_BOUND: u16 = mark::MARK_AT_BOUND.0 as u16;
 pub(crate) const MARK_REPORTS_BOUND: u16 = mark::MARK_REPORTS_BOUND.0 as u16;
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_has_room_for_a_filters_terms() {
+    fn the_kernels_table_has_room_for_all_terms_of_a_filter() {
         assert_eq!(config::default().port.len(), yuzuri_trace::Filter::MAX_TERMS);
     }
 }

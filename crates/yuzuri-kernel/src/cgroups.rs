@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_path_leads_out_of_the_control_groups() {
+    fn no_path_leads_out_of_the_cgroup_hierarchy() {
         let Ok(root) = folder("/") else { return println!("skipped: no version 2 control groups") };
         let answer = |path: &str| folder(path).unwrap_err().to_string().replace(path, "PATH");
         let missing = answer("no-such-group");

@@ -57,10 +57,10 @@ impl KernelClock {
     /// # Errors
     /// If the kernel refuses to run a program, or the readings contradict each other.
     pub fn measure() -> Result<KernelClock, MonitorError> {
-        const TRIES: usize = 20;
+        const MAX_TRIES: usize = 20;
         let reader = Reader::load()?;
         let mut bounds = (i64::MIN, i64::MAX);
-        for _ in 0..TRIES {
+        for _ in 0..MAX_TRIES {
             let before = read_ns(ClockId::CLOCK_MONOTONIC);
             let (kernel_ns, _) = reader.read()?;
             let after = read_ns(ClockId::CLOCK_MONOTONIC);
@@ -122,9 +122,9 @@ impl Reader {
     pub(crate) fn read(&self) -> Result<(u64, u64), MonitorError> {
         // The packet for a test run of a socket filter: the kernel requires at least an Ethernet
         // header.
-        const PACKET: [u8; 64] = [0; 64];
+        const INPUT: [u8; 64] = [0; 64];
         with_log("reading the kernel's clocks", || {
-            let input = ProgramInput { data_in: Some(&PACKET), ..ProgramInput::default() };
+            let input = ProgramInput { data_in: Some(&INPUT), ..ProgramInput::default() };
             self.0.progs.read_clocks.test_run(input).map(drop)
         })?;
         let state = self.0.maps.bss_data.as_deref();
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clocks_of_one_zero_do_not_differ() {
+    fn clocks_with_the_same_origin_have_no_difference() {
         match KernelClock::measure() {
             Ok(clock) if std::path::Path::new("/proc/self/ns/time").exists() => {
                 // The tests may themselves run in a time namespace.
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_goes_over_and_comes_back() {
+    fn a_converted_time_converts_back() {
         for ahead_ns in [0, 1_000_000_000_000_000, -1_000_000_000_000_000] {
             let clock = KernelClock { ahead_ns };
             let ours = 2_000_000_000_000_000;

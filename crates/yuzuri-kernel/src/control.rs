@@ -303,8 +303,12 @@ impl CongestionControl {
     }
 
     /// Whether an idle flow under the control has begun to send since the last call.
-    pub(crate) fn take_began(&mut self) -> bool {
-        self.skel.maps.bss_data.as_deref_mut().is_none_or(|state| crate::steer::take_signal(&mut state.began))
+    pub(crate) fn take_tx_started(&mut self) -> bool {
+        self.skel
+            .maps
+            .bss_data
+            .as_deref_mut()
+            .is_none_or(|state| crate::steer::take_signal(&mut state.tx_started))
     }
 
     fn look_for_bounds(&mut self, any: bool) {

@@ -289,7 +289,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     #[test]
-    fn a_connection_of_ours_is_found_with_its_window() {
+    fn our_own_connection_is_listed_with_its_window() {
         let listener = TcpListener::bind("[::]:0").unwrap();
         for host in ["127.0.0.1", "[::1]"] {
             let to: SocketAddr = format!("{host}:{}", listener.local_addr().unwrap().port()).parse().unwrap();
@@ -313,7 +313,7 @@ mod tests {
 
     /// `tcpi_notsent_bytes` was added after `tcpi_segs_in`, at byte 144.
     #[test]
-    fn values_that_a_kernel_does_not_have_are_unknown() {
+    fn values_that_a_kernel_does_not_report_are_unknown() {
         let read = |length| {
             let mut socket = socket_of(&[0; INET_DIAG_MSG]);
             assert_eq!(socket, None, "without TCP_INFO");
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_the_kernel_comes_through() {
+    fn a_kernel_error_is_returned() {
         let mut bytes = vec![0u8; 20];
         bytes[0] = 20;
         bytes[4] = NLMSG_ERROR as u8;
@@ -342,7 +342,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..400), valid_header: bool) {
+        fn arbitrary_bytes_are_parsed_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..400), valid_header: bool) {
             if valid_header && bytes.len() >= HEADER {
                 let length = bytes.len() as u32;
                 bytes[0..4].copy_from_slice(&length.to_ne_bytes());

@@ -56,7 +56,7 @@ pub(crate) fn first_line(path: &str) -> std::io::Result<String> {
 /// Messages of libbpf, kept for the error that follows them.
 static LIBBPF_LOG: Mutex<String> = Mutex::new(String::new());
 
-fn keep_log(_level: libbpf_rs::PrintLevel, message: String) {
+fn store_log(_level: libbpf_rs::PrintLevel, message: String) {
     let mut log = LIBBPF_LOG.lock();
     if log.len() < 64 * 1024 {
         log.push_str(&message);
@@ -70,10 +70,10 @@ fn keep_log(_level: libbpf_rs::PrintLevel, message: String) {
 /// libbpf's error, which distinguishes missing privilege.
 pub fn with_log<T>(what: &str, step: impl FnOnce() -> libbpf_rs::Result<T>) -> Result<T, MonitorError> {
     // One at a time per process: the log is global, as is libbpf's printer.
-    static ONE: Mutex<()> = Mutex::new(());
-    let _one = ONE.lock();
+    static LOCK: Mutex<()> = Mutex::new(());
+    let _guard = LOCK.lock();
     LIBBPF_LOG.lock().clear();
-    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, keep_log)));
+    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, store_log)));
     step().map_err(|error| {
         let log = LIBBPF_LOG.lock().clone();
         // The verifier refuses a program with the same error as a lack of privilege, but its log
@@ -83,13 +83,13 @@ pub fn with_log<T>(what: &str, step: impl FnOnce() -> libbpf_rs::Result<T>) -> R
             return MonitorError::NotPermitted(format!("{what}: {error}"));
         }
         // libbpf ends with the failed step; the verifier's last message precedes its summary.
-        let telling = |l: &&str| {
+        let is_informative = |l: &&str| {
             !l.trim().is_empty()
                 && !l.starts_with("libbpf:")
                 && !l.starts_with("--")
                 && !l.starts_with("processed")
         };
-        let line = log.lines().rev().find(telling).or(log.lines().next());
+        let line = log.lines().rev().find(is_informative).or(log.lines().next());
         MonitorError::Load(format!("{what}: {error} ({})", line.unwrap_or("no message").trim()))
     })
 }

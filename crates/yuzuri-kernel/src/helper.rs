@@ -73,7 +73,7 @@ pub fn start(share_socket: Option<PathBuf>, changes_user: bool) -> io::Result<()
     }
     let owners = Channel::to("finds the processes of sockets", serve_owners)?;
     let sockets = Channel::to("opens sockets in network namespaces", move |stream| {
-        serve_doors(stream, share_socket.as_deref())
+        serve_sockets(stream, share_socket.as_deref())
     })?;
     let _ = HELPERS.set(Helpers { changes_user, owners, sockets });
     Ok(())
@@ -105,7 +105,7 @@ impl Channel {
                 Ok(Channel { what, stream: Mutex::new(ours), ended: AtomicBool::new(false) })
             }
             ForkResult::Child => {
-                leave_all_but(&theirs);
+                close_all_but(&theirs);
                 let code = match serve(theirs) {
                     Ok(()) => 0,
                     Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => 0,
@@ -173,7 +173,7 @@ impl Read for CancellableReader<'_> {
 
 /// In the child: keeps only this descriptor and standard error, and ignores signals, which are for
 /// the client.
-fn leave_all_but(kept: &UnixStream) {
+fn close_all_but(kept: &UnixStream) {
     for heard in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGPIPE] {
         // SAFETY: the signals are ignored, so no handler of ours runs.
         let _ = unsafe { signal(heard, SigHandler::SigIgn) };
@@ -266,7 +266,7 @@ fn serve_owners(mut stream: UnixStream) -> io::Result<()> {
         let files = Cell::new(0u32);
         let found = owners::find(&wanted, &|| {
             files.set(files.get().wrapping_add(1));
-            files.get().is_multiple_of(FILES_PER_CHECK) && has_gone(&stream)
+            files.get().is_multiple_of(FILES_PER_CHECK) && is_closed(&stream)
         });
         let mut answer = (found.len() as u32).to_le_bytes().to_vec();
         for (inode, owner) in found {
@@ -279,7 +279,7 @@ fn serve_owners(mut stream: UnixStream) -> io::Result<()> {
 }
 
 /// Whether the client has ended.
-fn has_gone(stream: &UnixStream) -> bool {
+fn is_closed(stream: &UnixStream) -> bool {
     let mut asked = [PollFd::new(stream.as_fd(), PollFlags::empty())];
     poll(&mut asked, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
 }
@@ -366,7 +366,7 @@ fn send(stream: &UnixStream, opened: &io::Result<OwnedFd>) -> io::Result<()> {
     Ok(())
 }
 
-fn serve_doors(mut stream: UnixStream, share_socket: Option<&std::path::Path>) -> io::Result<()> {
+fn serve_sockets(mut stream: UnixStream, share_socket: Option<&std::path::Path>) -> io::Result<()> {
     // SAFETY: a name that ends with 0.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"yuzuri-sockets".as_ptr()) };
     let home = std::fs::File::open("/proc/self/ns/net")?;

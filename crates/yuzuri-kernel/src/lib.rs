@@ -17,13 +17,13 @@
 
 mod abi;
 pub mod before_5_7;
-mod census;
 mod cgroups;
 pub mod clock;
 pub mod control;
 mod decode;
 mod diag;
 pub mod doctor;
+mod dump;
 mod features;
 pub mod helper;
 mod monitor;
@@ -120,13 +120,13 @@ pub trait Watch: Send {
     /// Reads available records in order of time, and an account once a second.
     fn read(&mut self, out: &mut Vec<Item>);
     /// How long to wait before the next [`Watch::read`].
-    fn rest(&self) -> Duration;
+    fn read_interval(&self) -> Duration;
     /// Waits until the next [`Watch::read`] is due. The caller does not need the items before
     /// `gather` has passed: a source that can be woken for urgent records may wait that long
-    /// instead of [`Watch::rest`].
+    /// instead of [`Watch::read_interval`].
     fn wait(&mut self, gather: Duration) {
         let _ = gather;
-        std::thread::sleep(self.rest());
+        std::thread::sleep(self.read_interval());
     }
     /// Records seen, kept and lost so far.
     fn account(&self) -> Account;

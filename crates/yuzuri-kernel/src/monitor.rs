@@ -2,11 +2,11 @@
 
 #![expect(unsafe_code, reason = "calls of libbpf")]
 
-mod censuses;
+mod dumps;
 
 use crate::abi::{self, Record};
-use crate::census::{self, Census, Counted};
 use crate::clock::{self, KernelClock};
+use crate::dump::{self, DumpResult, DumpWorker};
 use crate::features::with_log;
 use crate::owners::Owners;
 use crate::places::Symbols;
@@ -101,15 +101,15 @@ pub struct Monitor {
     density: Density,
     generation: u32,
     reader: Reader,
-    census: Census,
-    /// A census result that waits until the ring buffers are read up to its time.
-    counted: Option<Counted>,
-    /// Records of flows that only the census found.
+    dump_worker: DumpWorker,
+    /// A dump result that waits until the ring buffers are read up to its time.
+    dump_result: Option<DumpResult>,
+    /// Records of flows that only the dump found.
     sampled: u64,
-    /// Lost records at the time of the last census requested because of losses.
+    /// Lost records at the time of the last dump requested because of losses.
     swept_lost: u64,
     sweep_due_ns: u64,
-    /// When the next census is due although no record was lost.
+    /// When the next dump is due although no record was lost.
     recheck_due_ns: u64,
     /// Owners that the programs wait for, and for which their map had no room yet.
     waiting_owners: VecDeque<(FlowId, Owner)>,
@@ -118,12 +118,12 @@ pub struct Monitor {
 }
 
 /// How long the reader waits if it is needed soon and no ring buffer is filling.
-const REST: Duration = Duration::from_millis(10);
+const READ_INTERVAL: Duration = Duration::from_millis(10);
 /// The reader is woken when a ring buffer is filled to `1 / WAKEUP_PART`.
 const WAKEUP_PART: u32 = 8;
 /// A ring buffer above this level is filling; it wakes the reader at a slightly higher level.
-const FILLING: f64 = 0.1;
-const _: () = assert!(FILLING < 1.0 / WAKEUP_PART as f64);
+const FILL_THRESHOLD: f64 = 0.1;
+const _: () = assert!(FILL_THRESHOLD < 1.0 / WAKEUP_PART as f64);
 const ACCOUNT_NS: u64 = 1_000_000_000;
 /// Records of a silent flow: its identity and a sample.
 const SILENT_RECORDS: u64 = 2;
@@ -150,7 +150,7 @@ impl Monitor {
         let clock = KernelClock::measure()?;
         let thread = |e| MonitorError::Load(format!("starting a thread: {e}"));
         let owners = Owners::new().map_err(thread)?;
-        let mut census = Census::new().map_err(thread)?;
+        let mut dump_worker = DumpWorker::new().map_err(thread)?;
         let (sender, symbols_coming) = mpsc::channel();
         // 120,000 lines to read: in parallel with the loading of the programs, which takes as long.
         std::thread::spawn(move || sender.send(Symbols::load()));
@@ -214,11 +214,11 @@ impl Monitor {
             hooks.push(Hook { name: name.to_owned(), provides: provides.to_owned(), state });
         }
         hooks.push(features::stacks_hook());
-        hooks.push(census::hook());
+        hooks.push(dump::hook());
         let mut reader = Reader::new(symbols_coming, owners, clock, &options.filter);
-        // From here on the hooks report every event; a census finds earlier flows that are silent.
-        census.order(&options.filter);
-        reader.expect_census();
+        // From here on the hooks report every event; a dump finds earlier flows that are silent.
+        dump_worker.request_flows(&options.filter);
+        reader.expect_dump();
         let now = clock::mono_ns();
         let session = session::describe(Source::Events, options.density, &options.filter, hooks);
         Ok(Monitor {
@@ -232,12 +232,12 @@ impl Monitor {
             density: options.density,
             generation: 1,
             reader,
-            census,
-            counted: None,
+            dump_worker,
+            dump_result: None,
             sampled: 0,
             swept_lost: 0,
             sweep_due_ns: 0,
-            recheck_due_ns: now + censuses::MIN_RECHECK_NS,
+            recheck_due_ns: now + dumps::MIN_RECHECK_NS,
             waiting_owners: VecDeque::new(),
             account_due_ns: now + ACCOUNT_NS,
             pending: Vec::new(),
@@ -245,14 +245,14 @@ impl Monitor {
     }
 
     /// The fill level of the fullest ring buffer, 0 to 1.
-    pub fn fullest(&self) -> f64 {
-        self.rings.fullest()
+    pub fn max_fill(&self) -> f64 {
+        self.rings.max_fill()
     }
 
     /// The number of flows tracked: open and selected flows, and those whose owner is being looked
     /// up.
-    pub fn remembered(&self) -> usize {
-        self.reader.remembered()
+    pub fn known_flows(&self) -> usize {
+        self.reader.known_flows()
     }
 
     /// The kernel's statistics of our programs.
@@ -285,14 +285,14 @@ impl Monitor {
         // SAFETY: an aligned u32 in our mapping of the programs' data, accessed atomically.
         unsafe { AtomicU32::from_ptr(&raw mut data.wakeup_armed) }.store(1, Ordering::SeqCst);
         // Programs check it after they have reserved their slot.
-        self.rings.fullest() <= FILLING
+        self.rings.max_fill() <= FILL_THRESHOLD
     }
 
     /// Processes results from outside the ring buffers, which were read up to a time.
     fn search_owners(&mut self, until_ns: u64, out: &mut Vec<Item>) {
         self.reader.search_owners(until_ns, out);
-        if self.counted.is_none() {
-            self.counted = self.census.take();
+        if self.dump_result.is_none() {
+            self.dump_result = self.dump_worker.take();
         }
         self.add_unrecorded_flows(until_ns, out);
         self.pass_owners();
@@ -300,7 +300,7 @@ impl Monitor {
 
     /// Whether other threads will have something soon that the programs or the next records need.
     fn awaits_results(&self) -> bool {
-        self.counts() || self.reader.is_holding() || self.reader.is_searching()
+        self.awaits_any_dump() || self.reader.is_holding() || self.reader.is_searching()
     }
 
     /// Passes owners to the programs for flows that they cannot decide.
@@ -373,9 +373,9 @@ impl Watch for Monitor {
             self.filter = filter.clone();
             self.reader.forget(filter);
             self.remove_owners();
-            self.reader.expect_census();
-            self.counted = None;
-            self.census.order(filter);
+            self.reader.expect_dump();
+            self.dump_result = None;
+            self.dump_worker.request_flows(filter);
         }
         let setting = Setting { mono_ns: clock::mono_ns(), filter: filter.to_string(), density };
         self.pending.push(Item::Setting(Arc::new(setting)));
@@ -416,15 +416,15 @@ impl Watch for Monitor {
         }
     }
 
-    fn rest(&self) -> Duration {
+    fn read_interval(&self) -> Duration {
         // Read a filling ring buffer sooner, an empty one later.
-        if self.rings.fullest() > FILLING { Duration::from_millis(1) } else { REST }
+        if self.rings.max_fill() > FILL_THRESHOLD { Duration::from_millis(1) } else { READ_INTERVAL }
     }
 
     fn wait(&mut self, gather: Duration) {
         // After the wakeup, too, the reader waits briefly: records settle, and more follow.
-        if gather <= REST || self.awaits_results() || self.wakeup.take() || !self.arm_wakeup() {
-            std::thread::sleep(self.rest());
+        if gather <= READ_INTERVAL || self.awaits_results() || self.wakeup.take() || !self.arm_wakeup() {
+            std::thread::sleep(self.read_interval());
         } else {
             self.wakeup.wait(gather);
         }
@@ -445,12 +445,12 @@ impl Watch for Monitor {
                 (LossReason::StackTable, counters.lost_stack),
             ];
             lost.retain(|(_, records)| *records > 0);
-            // The last two are not in `chosen`: a lost owner is no record of a flow, and a stack
+            // The last two are not in `selected`: a lost owner is no record of a flow, and a stack
             // accompanies its record.
             let beside = counters.lost_owner + counters.lost_stack;
             cpus.push(CpuAccount {
                 cpu: Some(cpu as u16),
-                seen: counters.chosen.saturating_sub(counters.thinned) + beside,
+                seen: counters.selected.saturating_sub(counters.thinned) + beside,
                 kept,
                 lost,
                 thinned: counters.thinned,

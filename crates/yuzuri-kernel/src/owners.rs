@@ -26,9 +26,9 @@ impl Owners {
     /// # Errors
     /// If the system has no room for a thread.
     pub(crate) fn new() -> std::io::Result<Owners> {
-        Owners::found_by(|wanted, given| {
-            let found = helper::owners(&wanted, &|| !given.up());
-            found.unwrap_or_else(|| find(&wanted, &|| given.up()))
+        Owners::found_by(|wanted, cancellation| {
+            let found = helper::owners(&wanted, &|| !cancellation.is_cancelled());
+            found.unwrap_or_else(|| find(&wanted, &|| cancellation.is_cancelled()))
         })
     }
 
@@ -124,7 +124,7 @@ mod tests {
     use std::os::fd::AsRawFd;
 
     #[test]
-    fn our_own_socket_is_ours() {
+    fn our_own_socket_has_our_process_as_owner() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let link = std::fs::read_link(format!("/proc/self/fd/{}", listener.as_raw_fd())).unwrap();
         let inode = socket_inode(&link).unwrap();

@@ -68,7 +68,7 @@ pub struct Poller {
     known: HashMap<FlowId, PolledFlow>,
     owners: Owners,
     round: u64,
-    rest: Duration,
+    read_interval: Duration,
     kept: u64,
     account_due_ns: u64,
     search_due_ns: u64,
@@ -148,7 +148,7 @@ impl Poller {
             known: HashMap::new(),
             owners: Owners::new().map_err(WatchError::Thread)?,
             round: 0,
-            rest: MIN_INTERVAL,
+            read_interval: MIN_INTERVAL,
             kept: 0,
             account_due_ns: session.started_mono_ns + ACCOUNT_NS,
             search_due_ns: 0,
@@ -193,8 +193,9 @@ impl Poller {
         }
         self.asked = asked;
         self.look_for_owners();
-        let spent = started.elapsed();
-        self.rest = self.density.interval().max(MIN_INTERVAL).max(spent * MAX_OF_A_CPU).saturating_sub(spent);
+        let poll_time = started.elapsed();
+        self.read_interval =
+            self.density.interval().max(MIN_INTERVAL).max(poll_time * MAX_OF_A_CPU).saturating_sub(poll_time);
     }
 
     /// Begins to search for the processes of new sockets, for the filter.
@@ -205,10 +206,10 @@ impl Poller {
         }
         self.search_due_ns = now + SEARCH_NS;
         // Before accept() a socket has no inode, and no owner.
-        let wanting = self.known.iter().filter(|(_, known)| {
+        let without_owner = self.known.iter().filter(|(_, known)| {
             known.flow.owner.is_none() && known.last.inode != 0 && known.searches < MAX_SEARCHES
         });
-        self.owners.look_for(wanting.map(|(id, known)| (*id, known.last.inode)));
+        self.owners.look_for(without_owner.map(|(id, known)| (*id, known.last.inode)));
     }
 
     /// Processes the result of a search.
@@ -337,8 +338,8 @@ impl Watch for Poller {
         }
     }
 
-    fn rest(&self) -> Duration {
-        self.rest
+    fn read_interval(&self) -> Duration {
+        self.read_interval
     }
 
     fn account(&self) -> Account {

@@ -1,6 +1,6 @@
 //! Converts records to items: identities, owners, places.
 
-mod census;
+mod dump;
 mod owners;
 
 use crate::abi::{self, RECORD_FLOW, Record, event_record};
@@ -8,7 +8,7 @@ use crate::clock::KernelClock;
 use crate::owners::Owners;
 use crate::places::{Symbols, SymbolsError};
 use crate::{decode, netns};
-use census::Awaited;
+use dump::Awaited;
 use owners::{Search, Undecided};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const MAX_HELD: usize = 64 * 1024;
 
 /// Whether a stack determines the record's place.
 fn has_stack(record: &event_record) -> bool {
-    matches!(record.kind, abi::RECORD_STATE | abi::RECORD_RETRANSMIT | abi::RECORD_NOTE)
+    matches!(record.kind, abi::RECORD_STATE | abi::RECORD_RETRANSMIT | abi::RECORD_MARK)
         && record.stack != abi::NO_STACK
 }
 
@@ -41,16 +41,16 @@ pub(crate) struct Reader {
     found_owners: Vec<(FlowId, Owner)>,
     /// Only the filter's terms for owners.
     by_owner: Filter,
-    census: Awaited,
+    dump_state: Awaited,
     /// Flows selected after their owner was found, and not seen by a hook since.
-    unshown: HashSet<FlowId>,
-    /// When a census that reports them is due.
+    awaiting_record: HashSet<FlowId>,
+    /// When a dump that reports them is due.
     show_due_ns: u64,
     /// Silent flows whose owner was never found.
     owners_missing: u64,
-    /// Flows that closed during a census, which may still report them.
+    /// Flows that closed during a dump, which may still report them.
     closed: HashSet<FlowId>,
-    /// Records were lost, and no census since then has reported their flows.
+    /// Records were lost, and no dump since then has reported their flows.
     lossy: bool,
     /// Flows with events since then whose identity was lost.
     unnamed: HashSet<FlowId>,
@@ -80,8 +80,8 @@ impl Reader {
             clock,
             found_owners: Vec::new(),
             by_owner: owner_terms(filter),
-            census: Awaited::No,
-            unshown: HashSet::new(),
+            dump_state: Awaited::No,
+            awaiting_record: HashSet::new(),
             show_due_ns: 0,
             owners_missing: 0,
             closed: HashSet::new(),
@@ -101,7 +101,7 @@ impl Reader {
     pub(crate) fn forget(&mut self, filter: &Filter) {
         self.by_owner = owner_terms(filter);
         self.found_owners.clear();
-        self.unshown.clear();
+        self.awaiting_record.clear();
         self.undecided.clear();
         self.searches.clear();
         self.unnamed.clear();
@@ -110,7 +110,7 @@ impl Reader {
     }
 
     /// The number of flows tracked in any way, except owners of previous flows.
-    pub(crate) fn remembered(&self) -> usize {
+    pub(crate) fn known_flows(&self) -> usize {
         self.flows.len() + self.undecided.len() + self.searches.len()
     }
 
@@ -155,11 +155,11 @@ impl Reader {
         out: &mut Vec<Item>,
     ) {
         if record.event().kind == RECORD_FLOW {
-            self.meet(decode::identity(record.flow()), out);
+            self.add_identity(decode::identity(record.flow()), out);
             return;
         }
         let record = record.event();
-        if record.kind > abi::RECORD_CLOSE && record.kind != abi::RECORD_NOTE {
+        if record.kind > abi::RECORD_CLOSE && record.kind != abi::RECORD_MARK {
             return;
         }
         let mut event = if has_stack(record) {
@@ -175,8 +175,8 @@ impl Reader {
             self.searches.remove(&event.flow);
             self.owners_known.remove(&event.flow);
             self.unnamed.remove(&event.flow);
-            self.unshown.remove(&event.flow);
-            if self.census != Awaited::No || self.lossy {
+            self.awaiting_record.remove(&event.flow);
+            if self.dump_state != Awaited::No || self.lossy {
                 self.closed.insert(event.flow);
             }
         } else if self.lossy && !self.flows.contains_key(&event.flow) && !self.closed.contains(&event.flow) {
@@ -198,7 +198,7 @@ impl Reader {
         true
     }
 
-    fn meet(&mut self, identity: decode::Identity, out: &mut Vec<Item>) {
+    fn add_identity(&mut self, identity: decode::Identity, out: &mut Vec<Item>) {
         let mut flow = identity.flow;
         if let Some(known) = self.flows.get(&flow.id) {
             flow.owner = flow.owner.or_else(|| known.owner.clone());
@@ -217,7 +217,7 @@ impl Reader {
             match flow.owner {
                 Some(owner) => self.found_owners.push((flow.id, owner)),
                 // A connection that is not accepted yet is announced again with its first segment
-                // after `accept()`; if there is none, a census reports its inode.
+                // after `accept()`; if there is none, a dump reports its inode.
                 None => drop(self.undecided.insert(flow.id, Undecided { flow, is_unrecorded: false })),
             }
             return;
@@ -245,7 +245,7 @@ mod tests {
     use super::owners::SEARCH_INTERVAL_NS;
     use super::*;
     use crate::abi::{event_record, flow_record};
-    use crate::census::Counted;
+    use crate::dump::DumpResult;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc::channel;
     use std::time::Instant;
@@ -270,7 +270,7 @@ mod tests {
         let counter = begun.clone();
         let owners = Owners::found_by(move |wanted, given| {
             counter.fetch_add(1, Ordering::SeqCst);
-            while gate.try_recv() == Err(TryRecvError::Empty) && !given.up() {
+            while gate.try_recv() == Err(TryRecvError::Empty) && !given.is_cancelled() {
                 std::thread::yield_now();
             }
             wanted.into_iter().map(|inode| (inode, owner(inode - 100))).collect()
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_that_hangs_holds_up_nothing_and_is_the_only_one() {
+    fn a_search_that_hangs_delays_nothing_and_is_the_only_one() {
         let (mut reader, go, begun) = slow("");
         let mut out = Vec::new();
         // Each flow needs a search, and one is due at each tending.
@@ -322,31 +322,31 @@ mod tests {
         drop(reader);
     }
 
-    fn counted(ids: &[u64]) -> Counted {
+    fn dump_result(ids: &[u64]) -> DumpResult {
         let flow = |id: &u64| Flow { id: FlowId(*id), inode: 100 + id, ..Flow::default() };
         let sample = |id: &u64| Event { flow: FlowId(*id), mono_ns: 5, ..Event::default() };
         let flows = ids.iter().map(|id| (flow(id), sample(id))).collect();
-        Counted { number: 1, mono_ns: 5, flows, ..Counted::default() }
+        DumpResult { number: 1, mono_ns: 5, flows, ..DumpResult::default() }
     }
 
     #[test]
-    fn a_census_skips_flows_that_sent_or_closed_meanwhile() {
+    fn a_dump_skips_flows_that_sent_or_closed_meanwhile() {
         let (mut reader, _go, _) = slow("");
         let mut out = Vec::new();
-        reader.expect_census();
+        reader.expect_dump();
         reader.take(0, &identity(1), no_stack, &mut out);
         reader.take(0, &identity(2), no_stack, &mut out);
         let close = event_record { cookie: 2, kind: abi::RECORD_CLOSE, ..Default::default() };
         reader.take(0, &Record { event: close }, no_stack, &mut out);
         out.clear();
-        assert_eq!(reader.add_unrecorded(counted(&[1, 2, 3]), 9, &mut out), 2);
+        assert_eq!(reader.add_unrecorded(dump_result(&[1, 2, 3]), 9, &mut out), 2);
         let [Item::Flow(flow), Item::Event(event)] = out.as_slice() else { panic!("{out:?}") };
         assert_eq!((flow.id, event.flow, event.mono_ns), (FlowId(3), FlowId(3), 9));
-        assert!(!reader.asks_for_census(u64::MAX));
+        assert!(!reader.needs_dump(u64::MAX));
     }
 
     #[test]
-    fn what_a_census_finds_gone_is_closed_once_and_nothing_else() {
+    fn flows_that_a_dump_does_not_list_are_closed_once() {
         let (mut reader, _go, _) = slow("");
         let mut out = Vec::new();
         reader.expect_losses();
@@ -358,15 +358,15 @@ mod tests {
         let mut held: Vec<u64> = reader.held_open().iter().map(|flow| flow.id.0).collect();
         held.sort_unstable();
         assert_eq!(held, [1, 2, 3, 4]);
-        reader.expect_census();
+        reader.expect_dump();
         reader.expect_no_more_losses();
-        // The close of 2 is read during the census; 3 exists; 5 is new.
+        // The close of 2 is read during the dump; 3 exists; 5 is new.
         let close = event_record { cookie: 2, kind: abi::RECORD_CLOSE, ..Default::default() };
         reader.take(0, &Record { event: close }, no_stack, &mut out);
         reader.take(0, &identity(5), no_stack, &mut out);
         out.clear();
         let gone = [1, 2, 4].map(FlowId).to_vec();
-        assert_eq!(reader.add_unrecorded(Counted { gone, ..counted(&[3]) }, 9, &mut out), 2);
+        assert_eq!(reader.add_unrecorded(DumpResult { gone, ..dump_result(&[3]) }, 9, &mut out), 2);
         let closed: Vec<_> = out
             .iter()
             .map(|item| match item {
@@ -376,12 +376,12 @@ mod tests {
             .collect();
         let close = |id| (id, Kind::Close, yuzuri_trace::Reason::CloseNotSeen, 9, false);
         assert_eq!(closed, [close(1), close(4)]);
-        assert_eq!(reader.remembered(), 2 + reader.searches.len());
+        assert_eq!(reader.known_flows(), 2 + reader.searches.len());
     }
 
     /// No hook reports `accept()`, and no segment need follow it.
     #[test]
-    fn a_census_finds_the_owners_of_connections_accepted_after_their_last_segment() {
+    fn a_dump_finds_the_owners_of_connections_accepted_after_their_last_segment() {
         for (filter, undecided) in [("", 0), ("pid:7", 1)] {
             let (mut reader, go, _) = slow(filter);
             let mut out = Vec::new();
@@ -394,18 +394,19 @@ mod tests {
             assert_eq!(reader.held_open().len(), 2);
             // 8 was closed before anybody accepted it.
             let (accepted, gone) = (vec![(FlowId(7), 107)], vec![FlowId(8)]);
-            let closes = reader.add_unrecorded(Counted { accepted, gone, ..counted(&[]) }, 9, &mut out);
+            let closes =
+                reader.add_unrecorded(DumpResult { accepted, gone, ..dump_result(&[]) }, 9, &mut out);
             assert_eq!(closes, u64::from(undecided == 0));
             reader.search_owners(1, &mut out);
             go.send(()).unwrap();
             if undecided == 0 {
                 search_until(&mut reader, &mut out, |_, out| named(out, 7));
-                assert_eq!(reader.remembered(), 1);
+                assert_eq!(reader.known_flows(), 1);
             } else {
                 search_until(&mut reader, &mut out, |reader, _| !reader.found_owners.is_empty());
                 assert_eq!(reader.take_owners(), [(FlowId(7), owner(7))]);
-                assert!(reader.asks_for_census(u64::MAX));
-                assert_eq!(reader.remembered(), 0);
+                assert!(reader.needs_dump(u64::MAX));
+                assert_eq!(reader.known_flows(), 0);
             }
         }
     }
@@ -414,21 +415,21 @@ mod tests {
     fn a_filter_for_owners_counts_again_once_they_are_known() {
         let (mut reader, go, begun) = slow("pid:3 pid:4");
         let mut out = Vec::new();
-        reader.expect_census();
-        assert_eq!(reader.add_unrecorded(counted(&[3, 5]), 9, &mut out), 0);
+        reader.expect_dump();
+        assert_eq!(reader.add_unrecorded(dump_result(&[3, 5]), 9, &mut out), 0);
         reader.search_owners(1, &mut out);
         go.send(()).unwrap();
-        search_until(&mut reader, &mut out, |reader, _| !reader.unshown.is_empty());
-        assert!(reader.asks_for_census(1));
+        search_until(&mut reader, &mut out, |reader, _| !reader.awaiting_record.is_empty());
+        assert!(reader.needs_dump(1));
         // The programs receive both owners: they know how to use them.
         let mut found_owners = reader.take_owners();
         found_owners.sort_by_key(|(id, _)| *id);
         assert_eq!(found_owners, [(FlowId(3), owner(3)), (FlowId(5), owner(5))]);
-        assert_eq!(reader.add_unrecorded(counted(&[3, 5, 7]), 19, &mut out), 2);
+        assert_eq!(reader.add_unrecorded(dump_result(&[3, 5, 7]), 19, &mut out), 2);
         assert!(named(&out, 3), "{out:?}");
         // Nothing is searched for again.
-        assert!(!reader.asks_for_census(u64::MAX));
+        assert!(!reader.needs_dump(u64::MAX));
         reader.search_owners(u64::MAX, &mut out);
-        assert_eq!((begun.load(Ordering::SeqCst), reader.remembered()), (1, 1));
+        assert_eq!((begun.load(Ordering::SeqCst), reader.known_flows()), (1, 1));
     }
 }

@@ -49,7 +49,7 @@ pub(crate) fn page_size() -> usize {
 /// The counters of one CPU's hooks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
-    pub(crate) chosen: u64,
+    pub(crate) selected: u64,
     pub(crate) thinned: u64,
     pub(crate) lost_ring: u64,
     pub(crate) lost_memory: u64,
@@ -204,7 +204,7 @@ impl Rings {
     }
 
     /// The fill level of the fullest ring buffer, 0 to 1.
-    pub(crate) fn fullest(&self) -> f64 {
+    pub(crate) fn max_fill(&self) -> f64 {
         let waiting =
             (0..self.rings.len()).map(|cpu| self.head(cpu).wrapping_sub(self.rings[cpu].tail)).max();
         waiting.unwrap_or(0) as f64 / f64::from(self.slots_per_cpu)
@@ -241,14 +241,14 @@ impl Rings {
             // SAFETY: the counters lie inside the mapping; each is written by one program on one
             // CPU at a time, and a volatile read of an aligned u64 is whole.
             let c = unsafe { std::ptr::read_volatile(&raw const (*control).hooks[hook]) };
-            sum.chosen += c.chosen;
+            sum.selected += c.selected;
             sum.thinned += c.thinned;
             sum.lost_ring += c.lost_ring;
             sum.lost_memory += c.lost_memory;
         }
         // SAFETY: as above.
         let merged = unsafe { std::ptr::read_volatile(&raw const (*self.control(cpu).as_ptr()).merged) };
-        sum.chosen += merged;
+        sum.selected += merged;
         sum.thinned += merged;
         sum
     }

@@ -14,7 +14,7 @@ pub(crate) struct Scope {
     /// The filter without its namespaces.
     within: Filter,
     /// The same without the owner.
-    but_for_owner: Filter,
+    without_owner_terms: Filter,
     cgroups: HashMap<String, HashSet<u64>>,
 }
 
@@ -24,8 +24,8 @@ impl Scope {
     pub(crate) fn new(filter: &Filter) -> Result<Scope, CgroupError> {
         let groups = filter.cgroups.iter().map(|path| Ok((path.clone(), group_ids(path)?)));
         let within = Filter { netns: Vec::new(), ..filter.clone() };
-        let but_for_owner = Filter { pids: Vec::new(), names: Vec::new(), ..within.clone() };
-        Ok(Scope { cgroups: groups.collect::<Result<_, CgroupError>>()?, within, but_for_owner })
+        let without_owner_terms = Filter { pids: Vec::new(), names: Vec::new(), ..within.clone() };
+        Ok(Scope { cgroups: groups.collect::<Result<_, CgroupError>>()?, within, without_owner_terms })
     }
 
     /// Whether the flow is selected.
@@ -35,7 +35,7 @@ impl Scope {
 
     /// Whether some owner would make it selected.
     pub(crate) fn may_match(&self, flow: &Flow) -> bool {
-        self.but_for_owner.matches(flow, |id, path| self.in_group(id, path))
+        self.without_owner_terms.matches(flow, |id, path| self.in_group(id, path))
     }
 
     fn in_group(&self, id: u64, path: &str) -> bool {

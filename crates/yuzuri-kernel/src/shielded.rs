@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_can_be_read_is_not_shielded() {
+    fn a_readable_process_is_not_shielded() {
         let found = shielded();
         assert!(found.iter().all(|p| p.pid != std::process::id()), "{found:?}");
         for process in found {

@@ -45,8 +45,8 @@ use std::time::Duration;
 use yuzuri_trace::FlowId;
 
 const OBSERVE: u32 = types::mode::MODE_OBSERVE.0;
-const TAKE: u32 = types::mode::MODE_TAKE.0;
-const GIVE_BACK: u32 = types::mode::MODE_GIVE_BACK.0;
+const MIGRATE: u32 = types::mode::MODE_MIGRATE.0;
+const MIGRATE_BACK: u32 = types::mode::MODE_MIGRATE_BACK.0;
 
 /// How to steer.
 #[derive(Debug, Clone)]
@@ -61,8 +61,9 @@ pub struct SteerOptions {
     /// The initial window of new flows under our congestion control, segments, 1 to
     /// [`SteerOptions::MAX_INITIAL`]. `None`: the kernel's 10. A route's own `initcwnd` stays.
     pub initial_window: Option<u32>,
-    /// Whether flows are migrated to our congestion control from the start; see [`Steering::take`].
-    pub takes: bool,
+    /// Whether flows are migrated to our congestion control from the start; see
+    /// [`Steering::set_migrating`].
+    pub migrates: bool,
     /// Flows that an earlier steering migrated and migrated back ([`LeaveResult::migrated_back`]).
     /// To the kernel, their programs chose their control, and there is no other way to distinguish
     /// them. At most [`SteerOptions::MAX_MIGRATED_BEFORE`]; entries of closed flows are harmless.
@@ -70,10 +71,10 @@ pub struct SteerOptions {
     /// Capacity of the table of bounds, flows. `None`: as many as this machine may need, at least
     /// 65,536.
     pub bounds_capacity: Option<u32>,
-    /// A flow rests after this many walks without activity (nothing written or in flight): walks no
-    /// longer report it until something happens. 0: each walk reports every flow. See
-    /// [`Steering::resting`].
-    pub rests_after: u16,
+    /// A flow counts as idle after this many walks without activity (nothing written or in flight):
+    /// walks no longer report it until something happens. 0: each walk reports every flow. See
+    /// [`Steering::idle_flows`].
+    pub idle_after_walks: u16,
 }
 
 impl SteerOptions {
@@ -90,10 +91,10 @@ impl Default for SteerOptions {
             scope: Scope::default(),
             cgroup: None,
             initial_window: None,
-            takes: true,
+            migrates: true,
             migrated_before: Vec::new(),
             bounds_capacity: None,
-            rests_after: 0,
+            idle_after_walks: 0,
         }
     }
 }
@@ -113,7 +114,7 @@ pub struct LeaveResult {
     /// They have their previous congestion control again.
     pub migrated_back: Vec<FlowId>,
     /// The kernel refused, with an errno: they continue as plain CUBIC.
-    pub stay: Vec<(FlowId, i32)>,
+    pub not_migrated_back: Vec<(FlowId, i32)>,
 }
 
 /// A running steering: our congestion control on the flows of a network namespace.
@@ -137,12 +138,12 @@ pub struct Steering {
     /// The last walk reported all flows.
     reported_all: bool,
     /// The last walk reported no flow, and the kernel signals when that changes.
-    all_rest: bool,
+    all_idle: bool,
     /// The number of consecutive walks skipped since.
     not_walked: u32,
     /// Whether the kernel signals each flow opened in the namespace immediately.
     reports_new_flows: bool,
-    is_over: bool,
+    has_left: bool,
 }
 
 impl Steering {
@@ -187,7 +188,7 @@ impl Steering {
             settings.instance = control.instance();
             settings.netns_cookie = *cookie.as_ref().unwrap_or(&0);
             settings.initial_window = options.initial_window.unwrap_or(0);
-            settings.rests_after = options.rests_after.into();
+            settings.idle_after_walks = options.idle_after_walks.into();
         }
         if let Some(state) = open.maps.bss_data.as_deref_mut() {
             state.scopes[0] = scope;
@@ -206,7 +207,7 @@ impl Steering {
         }
         let walk = with_log("setting up the iterator over the flows", || skel.progs.walk.attach())?;
         if let Some(state) = skel.maps.bss_data.as_deref_mut() {
-            state.mode = if options.takes { TAKE } else { OBSERVE };
+            state.mode = if options.migrates { MIGRATE } else { OBSERVE };
         }
         let attached = group.and_then(|group| {
             let link = with_log("attaching to the control group", || {
@@ -231,10 +232,10 @@ impl Steering {
             buffer: Vec::new(),
             reports_all: false,
             reported_all: true,
-            all_rest: false,
+            all_idle: false,
             not_walked: 0,
             reports_new_flows,
-            is_over: false,
+            has_left: false,
         })
     }
 
@@ -250,10 +251,11 @@ impl Steering {
 
     /// Walks through the flows in scope that can send payload or have some in flight, and migrates
     /// those for which nobody chose a congestion control, if migration is enabled. Afterwards `out`
-    /// holds the flows in order of their cookies, without those that rest
-    /// ([`SteerOptions::rests_after`]). The namespace is that of the start, whichever thread calls.
+    /// holds the flows in order of their cookies, without those that are idle
+    /// ([`SteerOptions::idle_after_walks`]). The namespace is that of the start, whichever thread
+    /// calls.
     ///
-    /// The cost of a walk grows with the host's number of sockets. If every flow rests under our
+    /// The cost of a walk grows with the host's number of sockets. If every flow is idle under our
     /// control, none has begun to send and none was opened since, there is nothing to report: the
     /// walk is skipped, at most [`Steering::MAX_NOT_WALKED`] times in a row. The only effect is
     /// that the end of a flow is noticed later. See [`Steering::walked`].
@@ -263,16 +265,16 @@ impl Steering {
     pub fn observe(&mut self, out: &mut Vec<FlowState>) -> Result<(), ControlError> {
         out.clear();
         // Read before the walk: the walk may miss activity during it, which the next one reports.
-        let begun = self.take_signs();
-        let is_known = self.all_rest && !begun && !self.reports_all;
+        let has_signal = self.take_signals();
+        let is_known = self.all_idle && !has_signal && !self.reports_all;
         if is_known && self.not_walked < Self::MAX_NOT_WALKED {
             self.not_walked += 1;
             return Ok(());
         }
-        (self.all_rest, self.not_walked) = (false, 0);
+        (self.all_idle, self.not_walked) = (false, 0);
         if let Some(state) = self.skel.maps.bss_data.as_deref_mut() {
             state.reports_all = self.reports_all.into();
-            (state.resting, state.unsignaled) = (0, 0);
+            (state.idle_flows, state.unsignaled) = (0, 0);
         }
         self.read()?;
         self.reported_all = std::mem::take(&mut self.reports_all);
@@ -284,17 +286,17 @@ impl Steering {
         out.sort_unstable_by_key(|flow| flow.id.0);
         out.dedup_by_key(|flow| flow.id);
         let unsignaled = self.skel.maps.bss_data.as_deref().map_or(u32::MAX, |state| state.unsignaled);
-        self.all_rest = out.is_empty() && unsignaled == 0 && self.reports_new_flows;
+        self.all_idle = out.is_empty() && unsignaled == 0 && self.reports_new_flows;
         Ok(())
     }
 
     /// Whether a flow under our congestion control has begun to send, or one was opened, since the
     /// last call.
-    fn take_signs(&mut self) -> bool {
+    fn take_signals(&mut self) -> bool {
         let opened =
             self.skel.maps.bss_data.as_deref_mut().is_none_or(|state| take_signal(&mut state.opened));
         // Read both signals, always.
-        self.control.take_began() | opened
+        self.control.take_tx_started() | opened
     }
 
     /// Whether the last [`Steering::observe`] walked; otherwise it knew that nothing had happened.
@@ -302,26 +304,26 @@ impl Steering {
         self.not_walked == 0
     }
 
-    /// Makes the next walk include resting flows.
+    /// Makes the next walk include idle flows.
     pub fn report_all(&mut self) {
         self.reports_all = true;
     }
 
-    /// Whether the last walk included resting flows.
+    /// Whether the last walk included idle flows.
     pub fn reported_all(&self) -> bool {
         self.reported_all
     }
 
-    /// The number of flows left out of the last walk because they rest.
-    pub fn resting(&self) -> u32 {
-        self.skel.maps.bss_data.as_deref().map_or(0, |state| state.resting)
+    /// The number of flows that the last walk omitted because they are idle.
+    pub fn idle_flows(&self) -> u32 {
+        self.skel.maps.bss_data.as_deref().map_or(0, |state| state.idle_flows)
     }
 
     /// Enables or disables migration, by the walk and for new flows. Flows under our congestion
     /// control stay. The next walk reports all flows.
-    pub fn take(&mut self, takes: bool) {
+    pub fn set_migrating(&mut self, migrates: bool) {
         self.reports_all = true;
-        self.set_mode(if takes { TAKE } else { OBSERVE });
+        self.set_mode(if migrates { MIGRATE } else { OBSERVE });
     }
 
     /// Changes the scope, since the interface has other addresses. Flows under our congestion
@@ -377,18 +379,18 @@ impl Steering {
     /// # Errors
     /// The kernel's error; the control is gone nevertheless.
     pub fn leave(mut self) -> Result<LeaveResult, ControlError> {
-        self.give_back()
+        self.migrate_back()
     }
 
-    fn give_back(&mut self) -> Result<LeaveResult, ControlError> {
+    fn migrate_back(&mut self) -> Result<LeaveResult, ControlError> {
         /// A program running on another CPU while it is detached may migrate one more.
         const WALKS: u32 = 5;
-        self.is_over = true;
+        self.has_left = true;
         if let Some(link) = self.new_flows.take() {
             // As in CongestionControl::drop; the mode stops it in any case.
             let _ = link.detach();
         }
-        self.set_mode(GIVE_BACK);
+        self.set_mode(MIGRATE_BACK);
         let mut left = LeaveResult::default();
         for _ in 0..WALKS {
             self.read()?;
@@ -398,7 +400,7 @@ impl Steering {
             }
             for flow in records.iter().map(FlowState::of) {
                 match flow.control_state {
-                    ControlState::Refused { errno } => left.stay.push((flow.id, errno)),
+                    ControlState::Refused { errno } => left.not_migrated_back.push((flow.id, errno)),
                     _ => left.migrated_back.push(flow.id),
                 }
             }
@@ -433,18 +435,18 @@ impl Steering {
 
 impl Drop for Steering {
     fn drop(&mut self) {
-        if !self.is_over {
+        if !self.has_left {
             // Drop cannot return the result.
-            let _ = self.give_back();
+            let _ = self.migrate_back();
         }
     }
 }
 
 /// Resets a signal that our programs in the kernel set to 1; returns whether it was set.
-pub(crate) fn take_signal(sign: &mut u32) -> bool {
+pub(crate) fn take_signal(signal: &mut u32) -> bool {
     // SAFETY: aligned, in a mapping that lives as long as the reference, and accessed only as a
     // whole.
-    unsafe { AtomicU32::from_ptr(sign) }.swap(0, Ordering::SeqCst) != 0
+    unsafe { AtomicU32::from_ptr(signal) }.swap(0, Ordering::SeqCst) != 0
 }
 
 fn steering(doing: &'static str) -> impl Fn(std::io::Error) -> ControlError {

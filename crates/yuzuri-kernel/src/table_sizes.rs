@@ -47,14 +47,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_grow_with_what_is_there() {
+    fn tables_grow_with_the_number_of_sockets() {
         let of = |sockets| flows_of(sockets, 0);
         assert_eq!([0, 16_384, 16_385, 40_000].map(of), [1 << 16, 1 << 16, 1 << 17, 1 << 18]);
         assert_eq!(of(u32::MAX), 1 << 20);
     }
 
     #[test]
-    fn tables_have_room_for_what_the_kernel_has_room_for() {
+    fn tables_have_room_for_all_flows_the_kernel_may_have() {
         assert_eq!(
             [0, 4_096, 262_144, u32::MAX].map(|buckets| flows_of(100, buckets)),
             [1 << 16, 1 << 16, 1 << 18, 1 << 20]

@@ -13,7 +13,7 @@ pub(crate) struct Cancellation(Arc<AtomicBool>);
 
 impl Cancellation {
     /// Whether to return immediately, with any answer.
-    pub(crate) fn up(&self) -> bool {
+    pub(crate) fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -22,13 +22,13 @@ impl Cancellation {
 pub(crate) struct Worker<J, A> {
     jobs: Option<SyncSender<J>>,
     answers: Receiver<A>,
-    away: bool,
-    given: Cancellation,
+    is_busy: bool,
+    cancellation: Cancellation,
     thread: Option<JoinHandle<()>>,
 }
 
 impl<J: Send + 'static, A: Send + 'static> Worker<J, A> {
-    /// Starts the thread. `run` does a job; it checks [`Cancellation::up`] now and then.
+    /// Starts the thread. `run` does a job; it checks [`Cancellation::is_cancelled`] now and then.
     ///
     /// # Errors
     /// If the system has no room for a thread.
@@ -38,8 +38,8 @@ impl<J: Send + 'static, A: Send + 'static> Worker<J, A> {
     ) -> std::io::Result<Worker<J, A>> {
         let (jobs, to_do) = sync_channel::<J>(1);
         let (done, answers) = sync_channel(1);
-        let given = Cancellation::default();
-        let for_thread = given.clone();
+        let cancellation = Cancellation::default();
+        let for_thread = cancellation.clone();
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
             helper::drop_capabilities_of_thread();
             for job in to_do {
@@ -48,20 +48,20 @@ impl<J: Send + 'static, A: Send + 'static> Worker<J, A> {
                 }
             }
         })?;
-        Ok(Worker { jobs: Some(jobs), answers, away: false, given, thread: Some(thread) })
+        Ok(Worker { jobs: Some(jobs), answers, is_busy: false, cancellation, thread: Some(thread) })
     }
 
     /// Whether it can take a job: it has none, and its last answer was taken.
     pub(crate) fn is_free(&self) -> bool {
-        !self.away
+        !self.is_busy
     }
 
     /// Sends a job; if the worker is busy, nothing happens and the job is returned.
     pub(crate) fn send(&mut self, job: J) -> Result<(), J> {
-        let Some(jobs) = self.jobs.as_ref().filter(|_| !self.away) else { return Err(job) };
+        let Some(jobs) = self.jobs.as_ref().filter(|_| !self.is_busy) else { return Err(job) };
         // A thread that ended (its job panicked) counts as busy from then on: its answer stays
         // unknown.
-        self.away = true;
+        self.is_busy = true;
         let _ = jobs.send(job);
         Ok(())
     }
@@ -69,21 +69,21 @@ impl<J: Send + 'static, A: Send + 'static> Worker<J, A> {
     /// The answer, if there is one.
     pub(crate) fn take(&mut self) -> Option<A> {
         let answer = self.answers.try_recv().ok()?;
-        self.away = false;
+        self.is_busy = false;
         Some(answer)
     }
 
     /// The answer, waiting at most this long.
     pub(crate) fn wait(&mut self, timeout: Duration) -> Option<A> {
         let answer = self.answers.recv_timeout(timeout).ok()?;
-        self.away = false;
+        self.is_busy = false;
         Some(answer)
     }
 }
 
 impl<J, A> Drop for Worker<J, A> {
     fn drop(&mut self) {
-        self.given.0.store(true, Ordering::Relaxed);
+        self.cancellation.0.store(true, Ordering::Relaxed);
         self.jobs.take();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -98,7 +98,7 @@ mod tests {
     use std::sync::mpsc::channel;
 
     #[test]
-    fn whoever_sends_goes_on_and_one_worker_is_all() {
+    fn sending_does_not_block_and_a_busy_worker_refuses_jobs() {
         let (go, gate) = channel::<()>();
         let mut worker = Worker::new("test", move |n: u32, _| {
             let _ = gate.recv();
@@ -114,10 +114,10 @@ mod tests {
     }
 
     #[test]
-    fn it_comes_home_when_dropped() {
+    fn dropping_a_worker_ends_its_thread() {
         let (left, gone) = channel();
-        let mut worker = Worker::new("test", move |(), given: &Cancellation| {
-            while !given.up() {
+        let mut worker = Worker::new("test", move |(), cancellation: &Cancellation| {
+            while !cancellation.is_cancelled() {
                 std::thread::yield_now();
             }
             left.send(()).unwrap();

@@ -26,7 +26,7 @@ fn register(test: &str, cubic: CubicParams) -> Option<CongestionControl> {
 }
 
 #[test]
-fn a_control_is_there_while_it_lives_and_its_name_is_its_own() {
+fn a_control_exists_while_registered_under_its_own_name() {
     let cubic = CubicParams { name: name("a"), ..CubicParams::default() };
     let Some(control) = register("a_control_is_there_while_it_lives", cubic.clone()) else { return };
     assert!(available().contains(&cubic.name));
@@ -149,8 +149,8 @@ fn an_upper_bound_holds_the_window_and_a_live_flow_shrinks_by_its_acks() {
 }
 
 #[test]
-fn a_bound_ends_by_itself() {
-    const TEST: &str = "a_bound_ends_by_itself";
+fn a_bound_expires() {
+    const TEST: &str = "a_bound_expires";
     let cubic = CubicParams { name: name("e"), hystart: false, ..CubicParams::default() };
     let Some(mut control) = register(TEST, cubic.clone()) else { return };
     let Some(net) = Net::or_skip(TEST) else { return };

@@ -88,7 +88,7 @@ fn outcome(right: bool, how: impl FnOnce() -> String, skipped: u64) -> Option<Ou
 }
 
 #[test]
-fn a_loss_is_spared_where_user_space_says_so_and_as_long_as_it_lasts() {
+fn a_loss_reduces_nothing_while_user_space_has_requested_it() {
     const TEST: &str = "a_loss_is_spared_where_user_space_says_so";
     for (on, lasts) in [(true, LONG), (true, Duration::ZERO), (false, LONG)] {
         exactly(TEST, || {
@@ -107,8 +107,8 @@ fn a_loss_is_spared_where_user_space_says_so_and_as_long_as_it_lasts() {
 }
 
 #[test]
-fn congestion_that_is_reported_is_not_spared() {
-    const TEST: &str = "congestion_that_is_reported_is_not_spared";
+fn reported_congestion_reduces_the_window() {
+    const TEST: &str = "reported_congestion_reduces_the_window";
     exactly(TEST, || {
         let mut flow = Flow::new(TEST)?;
         flow.steering.no_decrease(flow.id, true, LONG).unwrap();
@@ -124,8 +124,8 @@ fn congestion_that_is_reported_is_not_spared() {
 }
 
 #[test]
-fn a_full_queue_of_the_device_is_not_spared() {
-    const TEST: &str = "a_full_queue_of_the_device_is_not_spared";
+fn local_congestion_reduces_the_window() {
+    const TEST: &str = "local_congestion_reduces_the_window";
     exactly(TEST, || {
         let net = Net::or_skip(TEST)?;
         net.set(Side::A, "net.ipv4.tcp_congestion_control", "reno").unwrap();
@@ -145,8 +145,8 @@ fn a_full_queue_of_the_device_is_not_spared() {
 }
 
 #[test]
-fn a_timeout_is_not_spared() {
-    const TEST: &str = "a_timeout_is_not_spared";
+fn a_timeout_reduces_the_window() {
+    const TEST: &str = "a_timeout_reduces_the_window";
     exactly(TEST, || {
         let mut flow = Flow::new(TEST)?;
         flow.steering.no_decrease(flow.id, true, LONG).unwrap();
@@ -165,8 +165,8 @@ fn a_timeout_is_not_spared() {
 }
 
 #[test]
-fn persistent_loss_is_not_spared() {
-    const TEST: &str = "persistent_loss_is_not_spared";
+fn persistent_loss_reduces_the_window() {
+    const TEST: &str = "persistent_loss_reduces_the_window";
     exactly(TEST, || {
         let mut flow = Flow::new(TEST)?;
         flow.steering.no_decrease(flow.id, true, LONG).unwrap();

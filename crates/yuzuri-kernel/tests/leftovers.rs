@@ -68,9 +68,9 @@ fn hold_a_monitor() {
 
 // One test, so that no other monitor of this process starts or ends meanwhile.
 #[test]
-fn nothing_stays_in_the_kernel() {
+fn no_program_map_or_link_stays_in_the_kernel() {
     if !nix::unistd::geteuid().is_root() {
-        println!("nothing_stays_in_the_kernel: skipped: it needs root");
+        println!("no_program_map_or_link_stays_in_the_kernel: skipped: it needs root");
         return;
     }
     let before = ours();

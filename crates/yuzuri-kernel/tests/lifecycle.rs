@@ -30,7 +30,7 @@ fn a_transfer_is_seen_from_open_to_close_at_both_ends() {
         let (near, far) = (pair.near_addr(), pair.far.local_addr().unwrap());
         pair.close();
         watched.until("both closed", |items| closed(items) == 2);
-        assert_eq!(watched.monitor.remembered(), 0, "closed flows are forgotten");
+        assert_eq!(watched.monitor.known_flows(), 0, "closed flows are forgotten");
         let seen = watched.finish_whole();
         let flow = |local| *seen.flows().iter().rev().find(|f| f.local == local).unwrap();
         let (sender, receiver) = (flow(near), flow(far));
@@ -157,8 +157,8 @@ fn the_default_density_thins_samples_and_nothing_else() {
 }
 
 #[test]
-fn what_only_brings_data_has_a_sample_each_ten_milliseconds() {
-    const TEST: &str = "what_only_brings_data_has_a_sample_each_ten_milliseconds";
+fn segments_without_new_acks_are_sampled_each_ten_milliseconds() {
+    const TEST: &str = "segments_without_new_acks_are_sampled_each_ten_milliseconds";
     let Some(net) = Net::or_skip(TEST) else { return };
     net.shape(Side::A, 50, 30_000).unwrap();
     let mut watched = Watched::of(&net, Side::B, Density::default());
@@ -248,7 +248,7 @@ fn ends_as(test: &str, reason: Reason, end: impl Fn(&Net, Pair) -> Result<Vec<Tc
         let seen = watched.finish_whole();
         match seen.of(local).last().unwrap().reason {
             seen_as if seen_as == reason => Some(Outcome::Exact(())),
-            // The program's run was skipped; a census found the flow closed.
+            // The program's run was skipped; a dump found the flow closed.
             Reason::CloseNotSeen => {
                 Some(Outcome::Differs { how: "its close was not seen".into(), skipped: seen.nested() })
             }
@@ -258,9 +258,12 @@ fn ends_as(test: &str, reason: Reason, end: impl Fn(&Net, Pair) -> Result<Vec<Tc
 }
 
 #[test]
-fn a_storm_of_short_flows_pairs_up_and_is_forgotten() {
+fn each_of_many_short_flows_has_an_open_and_a_close_and_leaves_no_state() {
     const CONNECTIONS: usize = 2000;
-    let Some(net) = Net::or_skip("a_storm_of_short_flows_pairs_up_and_is_forgotten") else { return };
+    let Some(net) = Net::or_skip("each_of_many_short_flows_has_an_open_and_a_close_and_leaves_no_state")
+    else {
+        return;
+    };
     let mut watched = Watched::of(&net, Side::A, Density::default());
     let listener = net.inside(Side::A, || TcpListener::bind("127.0.0.1:0").unwrap());
     let to: SocketAddr = listener.local_addr().unwrap();
@@ -293,6 +296,6 @@ fn a_storm_of_short_flows_pairs_up_and_is_forgotten() {
     // A program run skipped by the kernel on a busy machine costs one record.
     assert!(whole >= 2 * CONNECTIONS - 20, "{whole} of {}", 2 * CONNECTIONS);
     let open = by_flow.len() - by_flow.values().filter(|(_, closed)| *closed == 1).count();
-    assert!(watched.monitor.remembered() <= 2 * open, "{} remembered", watched.monitor.remembered());
+    assert!(watched.monitor.known_flows() <= 2 * open, "{} remembered", watched.monitor.known_flows());
     watched.finish_whole();
 }

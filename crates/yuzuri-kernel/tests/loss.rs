@@ -42,8 +42,8 @@ fn a_stalled_reader_of_a_tiny_ring_loses_records_and_counts_them() {
 }
 
 #[test]
-fn a_ring_that_is_read_loses_nothing() {
-    let Some(net) = Net::or_skip("a_ring_that_is_read_loses_nothing") else { return };
+fn a_ring_that_is_read_in_time_loses_nothing() {
+    let Some(net) = Net::or_skip("a_ring_that_is_read_in_time_loses_nothing") else { return };
     let watched = Watched::of(&net, Side::A, Density::EveryAck);
     let pair = Pair::new(&net, Side::A, net.v6(Side::B), "cubic");
     for _ in 0..1000 {
@@ -128,8 +128,8 @@ fn after_losses_the_open_flows_are_those_that_the_kernel_has() {
     let lost = account.lost_to(LossReason::RingFull);
     assert!(lost > 1000, "{account}");
     // At least half of the flows had a close that was never read.
-    let ghosts = open_ports(watched.read()).len();
-    println!("{ghosts} open before the census, {} sockets; {account}", kernel_ports(&net, Side::A).len());
+    let falsely_open = open_ports(watched.read()).len();
+    println!("{falsely_open} open before the dump, {} sockets; {account}", kernel_ports(&net, Side::A).len());
     let as_the_kernel = |items: &[Item]| {
         let mut open: Vec<_> = open_ports(items).into_values().flatten().collect();
         open.sort_unstable();
@@ -139,7 +139,7 @@ fn after_losses_the_open_flows_are_those_that_the_kernel_has() {
     assert_eq!(kernel_ports(&net, Side::A).len(), stay.len());
     let unseen =
         |items: &[Item]| common::events(items).iter().filter(|e| e.reason == Reason::CloseNotSeen).count();
-    println!("{} closed by the census", unseen(&watched.items));
+    println!("{} closed by the dump", unseen(&watched.items));
     assert!(unseen(&watched.items) > 0);
 
     // Losses at the very end are detected before the end.
@@ -155,7 +155,7 @@ fn after_losses_the_open_flows_are_those_that_the_kernel_has() {
     let there = kernel_ports(&net, Side::A);
     let open: Vec<_> = open.into_values().flatten().filter(|ports| !there.contains(ports)).collect();
     assert!(open.is_empty(), "{open:?} are gone; {}", seen.account);
-    // Each close reported by the census is a record that was seen and kept.
+    // Each close reported by the dump is a record that was seen and kept.
     assert_eq!(seen.account.seen(), seen.account.kept() + seen.account.lost());
 }
 

@@ -59,7 +59,7 @@ struct Load(Vec<Holder>);
 
 struct Holder {
     _process: Running,
-    orders: ChildStdin,
+    commands: ChildStdin,
     answers: Lines<BufReader<ChildStdout>>,
 }
 
@@ -69,9 +69,9 @@ impl Holder {
         command.args(["--exact", "hold_many_flows", "--nocapture"]).env(CONNECTIONS, (flows / 2).to_string());
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = net.inside(Side::A, || Running::spawn(&mut command));
-        let orders = process.0.stdin.take().unwrap();
+        let commands = process.0.stdin.take().unwrap();
         let answers = BufReader::new(process.0.stdout.take().unwrap()).lines();
-        Holder { _process: process, orders, answers }
+        Holder { _process: process, commands, answers }
     }
 }
 
@@ -98,7 +98,7 @@ impl Load {
 
     /// Makes each flow send and receive a byte.
     fn speak(&mut self) {
-        self.0.iter_mut().for_each(|holder| writeln!(holder.orders, "speak").unwrap());
+        self.0.iter_mut().for_each(|holder| writeln!(holder.commands, "speak").unwrap());
         self.0.iter_mut().for_each(|holder| assert_eq!(holder.answers.next().unwrap().unwrap(), "spoken"));
     }
 
@@ -106,7 +106,7 @@ impl Load {
     fn speak_read(&mut self, watched: &mut Watched) {
         let read = || {
             watched.read();
-            std::thread::sleep(watched.monitor.rest().min(Duration::from_millis(5)));
+            std::thread::sleep(watched.monitor.read_interval().min(Duration::from_millis(5)));
         };
         while_done(|| self.speak(), read);
     }
@@ -145,7 +145,7 @@ fn until(watched: &mut Watched, what: &str, wanted: usize, count: impl Fn(&[Item
     while count(watched.read()) < wanted {
         let there = count(&watched.items);
         assert!(Instant::now() < deadline, "{what}: {there} of {wanted}; {}", watched.monitor.account());
-        std::thread::sleep(watched.monitor.rest());
+        std::thread::sleep(watched.monitor.read_interval());
     }
 }
 
@@ -154,15 +154,15 @@ fn filter(net: &Net) -> String {
 }
 
 #[test]
-fn a_program_with_20000_flows_is_seen_whole() {
-    const TEST: &str = "a_program_with_20000_flows_is_seen_whole";
+fn all_flows_of_a_program_with_20000_are_seen() {
+    const TEST: &str = "all_flows_of_a_program_with_20000_are_seen";
     const FLOWS: usize = 20_000;
     // Room on each CPU for everything they send, however late a busy machine reads it.
     const RING_BYTES: usize = 64 << 20;
     let Some(net) = Net::or_skip(TEST) else { return };
     let Some(mut load) = Load::start(TEST, &net, FLOWS) else { return };
 
-    // Silent flows, found by a census: each is selected from its first segment on.
+    // Silent flows, found by a dump: each is selected from its first segment on.
     let mut watched = Watched::with_ring(&filter(&net), Density::EveryAck, Some(RING_BYTES));
     until(&mut watched, "silent flows", FLOWS, shown);
     load.speak_read(&mut watched);
@@ -227,8 +227,8 @@ fn what_a_full_table_of_owners_rejects_is_counted_and_comes_later() {
 /// Flows of others, and flows whose owner cannot be known: the former are no loss once they are
 /// known, the latter stay counted.
 #[test]
-fn flows_of_others_are_no_loss_once_they_are_known() {
-    const TEST: &str = "flows_of_others_are_no_loss_once_they_are_known";
+fn flows_of_other_processes_do_not_count_as_lost_once_their_owner_is_known() {
+    const TEST: &str = "flows_of_other_processes_do_not_count_as_lost_once_their_owner_is_known";
     const FLOWS: usize = 200;
     let Some(net) = Net::or_skip(TEST) else { return };
     let Some(mut load) = Load::start(TEST, &net, FLOWS) else { return };

@@ -55,7 +55,7 @@ fn samples_equal_tcp_info() {
 /// segments.
 #[test]
 fn polled_memory_equals_so_meminfo() {
-    const TRIES: usize = 50;
+    const MAX_TRIES: usize = 50;
     let Some(net) = Net::or_skip("polled_memory_equals_so_meminfo") else { return };
     let filter: Filter = format!("netns:{}", net.name(Side::A)).parse().unwrap();
     let mut poller = Poller::start(&filter, Density::default(), "the test wants it").unwrap();
@@ -64,7 +64,7 @@ fn polled_memory_equals_so_meminfo() {
     let mut items = Vec::new();
     // What a poll and SO_MEMINFO show at one moment: before and after the poll, it is the same.
     let mut compared = |is_wanted: fn(&SendMemory) -> bool| {
-        (0..TRIES).find_map(|_| {
+        (0..MAX_TRIES).find_map(|_| {
             // A socket in which nothing changed has no new record.
             pair.ping();
             let memory = send_memory(&pair.near);
@@ -125,7 +125,7 @@ fn as_nobody() {
 }
 
 #[test]
-fn an_unprivileged_user_may_sample_and_learns_how_to_get_more() {
+fn an_unprivileged_user_may_sample_and_is_told_what_is_missing() {
     if !nix::unistd::geteuid().is_root() {
         println!("nobody_may_sample: skipped: only root can become another user");
         return;

@@ -58,7 +58,7 @@ fn a_connection_that_is_silent_once_accepted_has_its_owner() {
         let owned: HashSet<FlowId> = flows(items).into_iter().filter(is_own).map(|f| f.id).collect();
         waiting.is_subset(&owned)
     };
-    // The next census is due after 10 s, or after a thousand times what the last one took: on a
+    // The next dump is due after 10 s, or after a thousand times what the last one took: on a
     // busy machine, that may be more than one wait.
     let found = (0..3).any(|_| eventually(|| are_owned(watched.read())));
     assert!(found, "{waiting:?}: {:#?}", watched.items);
@@ -104,7 +104,7 @@ fn idle_connections_appear_over_both_protocols_and_only_once() {
         let near = pair.near_addr();
         pair.close();
         watched.until("its close", |items| of(items, id).iter().any(|e| e.kind == Kind::Close));
-        assert_eq!(watched.monitor.remembered(), 0);
+        assert_eq!(watched.monitor.known_flows(), 0);
         let seen = watched.finish_whole();
         let given = seen.of(near);
         assert_eq!(given.iter().filter(|e| e.marks.contains(Marks::SAMPLED)).count(), 1, "{given:#?}");
@@ -181,7 +181,7 @@ fn silent_flows_are_chosen_by_their_process() {
 }
 
 #[test]
-fn an_owner_that_is_known_already_decides_under_a_new_filter() {
+fn a_known_owner_decides_under_a_new_filter() {
     let Some(net) = Net::or_skip("an_owner_that_is_known_already") else { return };
     let pair = Pair::new(&net, Side::A, net.v4(Side::B), "cubic");
     let local = pair.near_addr();
@@ -205,7 +205,7 @@ fn an_owner_that_is_known_already_decides_under_a_new_filter() {
 }
 
 #[test]
-fn a_silent_flow_that_ends_without_a_word_is_closed() {
+fn a_silent_flow_that_closes_without_a_record_is_closed() {
     let Some(net) = Net::or_skip("a_silent_flow_that_ends_without_a_word") else { return };
     let pair = Pair::new(&net, Side::A, net.v4(Side::B), "cubic");
     let local = pair.near_addr();
@@ -216,6 +216,6 @@ fn a_silent_flow_that_ends_without_a_word_is_closed() {
     socket2::SockRef::from(&pair.near).set_linger(Some(std::time::Duration::ZERO)).unwrap();
     drop(pair);
     watched.until("its close", |items| of(items, id).iter().any(|e| e.kind == Kind::Close));
-    assert_eq!(watched.monitor.remembered(), 0);
+    assert_eq!(watched.monitor.known_flows(), 0);
     watched.finish_whole();
 }

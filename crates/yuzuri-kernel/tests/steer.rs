@@ -88,7 +88,7 @@ fn migrated_and_migrated_back(test: &str, default: &str, v6: bool) {
     assert_eq!(differences(&flow, &pair), Vec::<String>::new());
     assert_eq!(flow.local, pair.near_addr());
     assert_eq!(flow.remote.ip(), to);
-    assert!(flow.held_back_by_application());
+    assert!(flow.is_application_limited());
 
     pair.send(1_500_000);
     let flow = state_of(&mut steering, &pair);
@@ -101,7 +101,7 @@ fn migrated_and_migrated_back(test: &str, default: &str, v6: bool) {
 
     let before = tcp_info::read(&pair.near);
     let left = steering.leave().unwrap();
-    assert_eq!((left.migrated_back, left.stay), (vec![flow.id], vec![]));
+    assert_eq!((left.migrated_back, left.not_migrated_back), (vec![flow.id], vec![]));
     let after = tcp_info::read(&pair.near);
     assert_eq!(control_of(&pair.near), default);
     assert_eq!(
@@ -164,8 +164,8 @@ fn there_is_room_for_all_flows_that_were_migrated_before() {
 }
 
 #[test]
-fn a_flow_whose_program_chose_is_left_alone() {
-    const TEST: &str = "a_flow_whose_program_chose_is_left_alone";
+fn a_flow_whose_program_chose_its_control_is_not_migrated() {
+    const TEST: &str = "a_flow_whose_program_chose_its_control_is_not_migrated";
     let Some(net) = lossy(TEST, "reno") else { return };
     for choice in ["reno", "cubic"] {
         let early = Pair::new(&net, Side::A, net.v4(Side::B), choice);
@@ -184,8 +184,8 @@ fn a_flow_whose_program_chose_is_left_alone() {
 }
 
 #[test]
-fn a_flow_whose_route_chose_is_left_alone() {
-    const TEST: &str = "a_flow_whose_route_chose_is_left_alone";
+fn a_flow_whose_route_chose_its_control_is_not_migrated() {
+    const TEST: &str = "a_flow_whose_route_chose_its_control_is_not_migrated";
     for (words, control_state) in
         [("congctl lock cubic", ControlState::Locked), ("congctl cubic", ControlState::Other)]
     {
@@ -206,8 +206,8 @@ fn a_flow_whose_route_chose_is_left_alone() {
 }
 
 #[test]
-fn a_new_flow_is_ours_at_once() {
-    const TEST: &str = "a_new_flow_is_ours_at_once";
+fn a_new_flow_is_migrated_immediately() {
+    const TEST: &str = "a_new_flow_is_migrated_immediately";
     let Some(net) = lossy(TEST, "reno") else { return };
     let options = SteerOptions { initial_window: Some(23), ..steered::options("w") };
     let Some(mut steering) = start(TEST, &net, options) else { return };
@@ -232,16 +232,16 @@ fn a_new_flow_is_ours_at_once() {
         );
     }
     // Migration is off.
-    steering.take(false);
+    steering.set_migrating(false);
     let free = pair(&net, Side::A, net.v4(Side::B));
     assert_eq!(control_of(&free.near), "reno");
     assert_eq!(state_of(&mut steering, &free).control_state, ControlState::Default);
-    steering.take(true);
+    steering.set_migrating(true);
     assert!(matches!(state_of(&mut steering, &free).control_state, ControlState::Migrated { .. }));
 }
 
 #[test]
-fn without_a_control_group_new_flows_are_taken_by_the_walk() {
+fn without_a_control_group_new_flows_are_migrated_by_the_walk() {
     const TEST: &str = "without_a_control_group";
     let Some(net) = lossy(TEST, "reno") else { return };
     let options = SteerOptions { cgroup: Some("/proc/self".into()), ..steered::options("g") };
@@ -257,7 +257,7 @@ fn without_a_control_group_new_flows_are_taken_by_the_walk() {
 }
 
 #[test]
-fn two_instances_of_one_name_are_refused_and_two_of_two_names_do_not_meet() {
+fn two_instances_need_two_names_and_share_no_flows() {
     const TEST: &str = "two_instances";
     let (Some(one), Some(other)) = (lossy(TEST, "reno"), lossy(TEST, "reno")) else { return };
     let Some(mut first) = start(TEST, &one, steered::options("1")) else { return };
@@ -348,10 +348,10 @@ fn a_bbr_flow_is_migrated_and_migrated_back() {
 #[test]
 fn idle_walks_are_skipped_and_the_next_one_reports_changes() {
     const TEST: &str = "while_nothing_happens_walks_are_left_out";
-    const RESTS_AFTER: u16 = 3;
+    const IDLE_AFTER_WALKS: u16 = 3;
     const LEFT_OUT: u32 = Steering::MAX_NOT_WALKED;
     let Some(net) = lossy(TEST, "reno") else { return };
-    let options = SteerOptions { rests_after: RESTS_AFTER, ..steered::options("q") };
+    let options = SteerOptions { idle_after_walks: IDLE_AFTER_WALKS, ..steered::options("q") };
     let Some(mut steering) = start(TEST, &net, options) else { return };
     if *steering.new_flows() != NewFlows::AtOnce {
         println!("{TEST}: skipped: nothing tells of new flows: {:?}", steering.new_flows());
@@ -365,15 +365,15 @@ fn idle_walks_are_skipped_and_the_next_one_reports_changes() {
         (steering.walked(), reported)
     };
     let nothing = |walked: bool| (walked, Vec::new());
-    // Until every flow rests, each walk reports all; the first that reports none is still a walk.
-    let mut comes_to_rest = |steering: &mut Steering, count: usize| {
+    // Until every flow is idle, each walk reports all; the first that reports none is still a walk.
+    let mut becomes_idle = |steering: &mut Steering, count: usize| {
         let mut walks = 0;
         while let (walked, reported) = observe(steering)
             && !reported.is_empty()
         {
             walks += 1;
             assert!(
-                walked && reported.len() == count && walks <= RESTS_AFTER + 1,
+                walked && reported.len() == count && walks <= IDLE_AFTER_WALKS + 1,
                 "walk {walks}: {reported:?}"
             );
         }
@@ -382,9 +382,9 @@ fn idle_walks_are_skipped_and_the_next_one_reports_changes() {
             assert_eq!(observe(steering), nothing(true));
         }
     };
-    comes_to_rest(&mut steering, 20);
-    assert_eq!(steering.resting(), 20);
-    // A resting flow begins to send.
+    becomes_idle(&mut steering, 20);
+    assert_eq!(steering.idle_flows(), 20);
+    // An idle flow begins to send.
     steering.observe(&mut Vec::new()).unwrap();
     assert!(!steering.walked());
     pairs[7].send(1);
@@ -392,8 +392,8 @@ fn idle_walks_are_skipped_and_the_next_one_reports_changes() {
     steering.observe(&mut reported).unwrap();
     assert!(steering.walked());
     assert_eq!(reported.iter().map(|flow| flow.local).collect::<Vec<_>>(), [pairs[7].near_addr()]);
-    comes_to_rest(&mut steering, 1);
-    // A flow that only receives stays at rest: it has nothing to bound.
+    becomes_idle(&mut steering, 1);
+    // A flow that only receives stays idle: it has nothing to bound.
     steering.observe(&mut reported).unwrap();
     assert!(!steering.walked());
     (&pairs[3].far).write_all(&[1]).unwrap();
@@ -404,7 +404,7 @@ fn idle_walks_are_skipped_and_the_next_one_reports_changes() {
     steering.observe(&mut reported).unwrap();
     assert!(steering.walked());
     assert_eq!(reported.iter().map(|flow| flow.local).collect::<Vec<_>>(), [pairs[20].near_addr()]);
-    comes_to_rest(&mut steering, 1);
+    becomes_idle(&mut steering, 1);
     // When all flows are requested, or the scope changes, it walks.
     steering.observe(&mut reported).unwrap();
     assert!(!steering.walked());
@@ -415,7 +415,7 @@ fn idle_walks_are_skipped_and_the_next_one_reports_changes() {
     // A flow under another congestion control does not signal when it begins: each walk is made.
     let chosen = pair(&net, Side::A, net.v4(Side::B));
     socket2::SockRef::from(&chosen.near).set_tcp_congestion(b"cubic").unwrap();
-    for _ in 0..RESTS_AFTER * 3 {
+    for _ in 0..IDLE_AFTER_WALKS * 3 {
         steering.observe(&mut reported).unwrap();
         assert!(steering.walked());
     }
@@ -430,32 +430,32 @@ fn a_walk_longer_than_the_kernels_buffer_reports_each_active_flow_once() {
     const TEST: &str = "a_walk_longer_than_the_kernels_buffer";
     /// Several times the kernel's buffer: each time it is full, the walk visits one flow twice.
     const FLOWS: usize = 600;
-    const RESTS_AFTER: u16 = 3;
+    const IDLE_AFTER_WALKS: u16 = 3;
     // Both ends of each flow are ours: a shell's limit of 1024 files is too low.
     let files = (4 * FLOWS) as u64;
     let (soft, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, soft.max(files), most.max(files)).unwrap();
     let Some(net) = lossy(TEST, "reno") else { return };
-    let options = SteerOptions { rests_after: RESTS_AFTER, ..steered::options("b") };
+    let options = SteerOptions { idle_after_walks: IDLE_AFTER_WALKS, ..steered::options("b") };
     let Some(mut steering) = start(TEST, &net, options) else { return };
     let mut pairs: Vec<_> = (0..FLOWS).map(|_| pair(&net, Side::A, net.v4(Side::B))).collect();
     let mut flows = Vec::new();
-    for walk in 0..=RESTS_AFTER {
+    for walk in 0..=IDLE_AFTER_WALKS {
         steering.observe(&mut flows).unwrap();
-        assert_eq!((flows.len(), steering.resting()), (FLOWS, 0), "walk {walk}");
-        assert!(flows.iter().all(|flow| flow.rests == (walk == RESTS_AFTER)), "walk {walk}");
+        assert_eq!((flows.len(), steering.idle_flows()), (FLOWS, 0), "walk {walk}");
+        assert!(flows.iter().all(|flow| flow.is_idle == (walk == IDLE_AFTER_WALKS)), "walk {walk}");
     }
     steering.observe(&mut flows).unwrap();
-    assert_eq!((flows.len(), steering.resting()), (0, FLOWS as u32));
-    // One writes; and one ends, which only the number of resting flows shows.
+    assert_eq!((flows.len(), steering.idle_flows()), (0, FLOWS as u32));
+    // One writes; and one ends, which only the number of idle flows shows.
     pairs[3].send(1);
     drop(pairs.pop());
     steering.observe(&mut flows).unwrap();
-    assert_eq!((flows.len(), steering.resting()), (1, FLOWS as u32 - 2));
+    assert_eq!((flows.len(), steering.idle_flows()), (1, FLOWS as u32 - 2));
     assert_eq!(flows[0].local, pairs[3].near_addr());
     steering.report_all();
     steering.observe(&mut flows).unwrap();
-    assert_eq!((flows.len(), steering.resting(), steering.reported_all()), (FLOWS - 1, 0, true));
+    assert_eq!((flows.len(), steering.idle_flows(), steering.reported_all()), (FLOWS - 1, 0, true));
     // Each migrated flow is reported as migrated back: the next steering needs the list.
     assert_eq!(steering.leave().unwrap().migrated_back.len(), FLOWS - 1);
     assert!(pairs.iter().all(|pair| control_of(&pair.near) == "reno"));

@@ -78,7 +78,7 @@ fn there_is_room_for_the_bounds_of_20000_flows_and_the_rest_is_counted() {
 }
 
 #[test]
-fn a_full_table_of_bounds_is_no_error_however_often_and_has_room_again() {
+fn a_full_table_of_bounds_is_never_an_error_and_has_room_again() {
     const TEST: &str = "a_full_table_of_bounds_is_no_error";
     const ROOM: usize = 1000;
     const LASTS: Duration = Duration::from_millis(1500);

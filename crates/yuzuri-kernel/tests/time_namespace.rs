@@ -31,7 +31,7 @@ fn hold_a_monitor() {
     let silent: SocketAddr = silent.parse().unwrap();
     let began = unix_ns();
     let mut watched = Watched::start(&format!("netns:{netns}"), Density::EveryAck);
-    // A census reports it, with its own time.
+    // A dump reports it, with its own time.
     watched.until("the silent flow", |items| flow_id(items, silent).is_some());
     // On one CPU the test harness prints the test's name before it runs, without a line's end.
     println!("\nstarted {} between {began} and {}", watched.monitor.session().started_unix_ns, unix_ns());
@@ -106,9 +106,10 @@ fn records_have_the_time_of_the_wall_and_all_are_drained() {
         assert!(met >= EXCHANGES - 2, "{offset_s:?}: {met} of {EXCHANGES}; {spans:?}; {rest:#?}");
         // No other record is from the time in between.
         let last = spans.last().unwrap().1;
-        let strays = recorded.iter().filter(|at| !spans.iter().any(|span| (span.0..=span.1).contains(*at)));
-        let strays = strays.filter(|at| **at < last).count();
-        assert!(strays <= 2, "{offset_s:?}: {strays} strays; {spans:?}; {rest:#?}");
+        let outside_spans =
+            recorded.iter().filter(|at| !spans.iter().any(|span| (span.0..=span.1).contains(*at)));
+        let outside_spans = outside_spans.filter(|at| **at < last).count();
+        assert!(outside_spans <= 2, "{offset_s:?}: {outside_spans} strays; {spans:?}; {rest:#?}");
         let sampled = times("sampled");
         assert!(
             !sampled.is_empty() && sampled.iter().all(|at| (began - WITHIN_NS..watching).contains(at)),

@@ -280,13 +280,13 @@ fn reordering_without_loss() {
 
 /// A delayed original and its retransmission both arrive: the receiver reports the duplicate.
 #[test]
-fn a_needless_fast_retransmission_is_undone() {
+fn a_spurious_fast_retransmission_is_undone() {
     side_by_side(
         [("cubic", "1"), ("cubic", "0"), ("reno", "0"), ("bbr", "1"), ("bbr", "0")],
         |(control, timestamps)| {
             let prepare = |net: &Net| net.set(Side::A, "net.ipv4.tcp_timestamps", timestamps).unwrap();
             let outcome =
-                trouble("a_needless_fast_retransmission_is_undone", control, false, prepare, |trouble| {
+                trouble("a_spurious_fast_retransmission_is_undone", control, false, prepare, |trouble| {
                     let mut number = numbered();
                     trouble.relay.decide(move |packet| match number(packet) {
                         Some((4, 0)) => Verdict::Hold,
@@ -307,7 +307,7 @@ fn a_needless_fast_retransmission_is_undone() {
 /// The duplicate is reported late, by the very acknowledgement that shows the next loss: it ends in
 /// Recovery, which sets the marker again before any hook could see that it was reset.
 #[test]
-fn a_reduction_is_undone_where_the_next_begins() {
+fn a_reduction_is_undone_by_the_segment_that_begins_the_next() {
     side_by_side([("cubic", false), ("reno", true)], |(control, v6)| {
         let prepare = |net: &Net| {
             // Timestamps would immediately show that the retransmission was spurious; a probe would
@@ -315,8 +315,12 @@ fn a_reduction_is_undone_where_the_next_begins() {
             net.set(Side::A, "net.ipv4.tcp_timestamps", "0").unwrap();
             net.set(Side::A, "net.ipv4.tcp_early_retrans", "0").unwrap();
         };
-        let outcome =
-            trouble("a_reduction_is_undone_where_the_next_begins", control, v6, prepare, |trouble| {
+        let outcome = trouble(
+            "a_reduction_is_undone_by_the_segment_that_begins_the_next",
+            control,
+            v6,
+            prepare,
+            |trouble| {
                 let mss = common::tcp_info::read(&trouble.pair.near).tcpi_snd_mss as usize;
                 let mut number = numbered();
                 trouble.relay.decide(move |packet| match number(packet) {
@@ -335,7 +339,8 @@ fn a_reduction_is_undone_where_the_next_begins() {
                     }
                 });
                 trouble.pair.send(5 * mss);
-            });
+            },
+        );
         let Some((events, counters)) = outcome else { return };
         assert_eq!(counters.sum(&["TCPDSACKUndo"]), 1, "{control}: {counters}");
         assert_eq!(counters.sum(&["TCPSackRecovery"]), 2, "{control}: {counters}");
@@ -347,10 +352,10 @@ fn a_reduction_is_undone_where_the_next_begins() {
 
 /// The acknowledgements wait until the timer has fired.
 #[test]
-fn a_needless_timeout_is_undone() {
+fn a_spurious_timeout_is_undone() {
     side_by_side([("cubic", false), ("reno", true), ("bbr", false)], |(control, v6)| {
         let outcome = trouble(
-            "a_needless_timeout_is_undone",
+            "a_spurious_timeout_is_undone",
             control,
             v6,
             |_| {},

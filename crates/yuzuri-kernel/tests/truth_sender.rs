@@ -31,7 +31,7 @@ fn samples_since(watched: &mut Watched, pair: &Pair, since_ns: u64) -> Vec<Event
 /// left.
 #[test]
 fn memory_held_by_the_device_equals_so_meminfo() {
-    const TRIES: usize = 50;
+    const MAX_TRIES: usize = 50;
     let Some(net) = Net::or_skip("memory_held_by_the_device_equals_so_meminfo") else { return };
     let mut watched = Watched::of(&net, Side::A, Density::EveryAck);
     let pair = Pair::new(&net, Side::A, net.v4(Side::B), "cubic");
@@ -42,7 +42,7 @@ fn memory_held_by_the_device_equals_so_meminfo() {
     assert_eq!((idle[0].snapshot.sender.wmem_alloc, send_memory(&pair.near).alloc), (0, 0));
 
     common::fill_slow_device(&net, &pair);
-    let compared = (0..TRIES).find_map(|_| {
+    let compared = (0..MAX_TRIES).find_map(|_| {
         let before_ns = mono_ns();
         let before = send_memory(&pair.near);
         pair.ping();
@@ -65,7 +65,7 @@ fn memory_held_by_the_device_equals_so_meminfo() {
 /// So the moment at which the next segment may leave is known from the moment of writing.
 #[test]
 fn pacing_holds_the_next_segment_as_long_as_the_rate_demands() {
-    const TRIES: usize = 10;
+    const MAX_TRIES: usize = 10;
     let Some(net) = Net::or_skip("pacing_holds_the_next_segment_as_long_as_the_rate_demands") else { return };
     let mut watched = Watched::of(&net, Side::A, Density::EveryAck);
     for (bytes_per_s, bytes) in [(2_000u64, 500), (4_000, 1_400), (20_000, 1_400)] {
@@ -77,7 +77,7 @@ fn pacing_holds_the_next_segment_as_long_as_the_rate_demands() {
         }
         assert_eq!(tcp_info::read(&pair.near).tcpi_pacing_rate, bytes_per_s);
         let half_ns = bytes as u64 * 1_000_000_000 / bytes_per_s / 2;
-        let held = (0..TRIES).find_map(|_| {
+        let held = (0..MAX_TRIES).find_map(|_| {
             // A pause longer than half of that time, since the last segment, which may be a delayed
             // acknowledgement.
             std::thread::sleep(Duration::from_nanos(half_ns * 2) + MAX_DELAYED_ACK);

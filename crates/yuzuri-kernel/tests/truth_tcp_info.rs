@@ -45,8 +45,8 @@ fn record_and_info<T>(watched: &mut Watched, pair: &Pair, read: impl Fn() -> T) 
 }
 
 #[test]
-fn a_quiet_flow_equals_tcp_info() {
-    let Some(net) = Net::or_skip("a_quiet_flow_equals_tcp_info") else { return };
+fn an_idle_flow_equals_tcp_info() {
+    let Some(net) = Net::or_skip("an_idle_flow_equals_tcp_info") else { return };
     net.shape(Side::A, 50, 30_000).unwrap();
     let mut watched = Watched::of(&net, Side::A, Density::EveryAck);
     for (control, to) in [("cubic", net.v4(Side::B)), ("bbr", net.v6(Side::B)), ("reno", net.v4(Side::B))] {
@@ -63,8 +63,8 @@ fn a_quiet_flow_equals_tcp_info() {
 
 /// Segments lost, SACKed, retransmitted and not yet sent: every field but zero.
 #[test]
-fn a_flow_in_trouble_equals_tcp_info() {
-    const TEST: &str = "a_flow_in_trouble_equals_tcp_info";
+fn a_flow_with_losses_equals_tcp_info() {
+    const TEST: &str = "a_flow_with_losses_equals_tcp_info";
     for v6 in [false, true] {
         let Some(net) = Net::or_skip(TEST) else { return };
         let Some(relay) = Relay::or_skip(&net, TEST) else { return };

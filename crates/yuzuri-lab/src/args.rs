@@ -52,7 +52,8 @@ pub(crate) enum Command {
         /// Results folder
         folder: PathBuf,
         /// throughput_mbps, jain, jain_weighted, rtt_mean_ms, rtt_p95_ms, retransmissions,
-        /// loss_percent, or a kind of terminal (the Mbit/s of one terminal of this kind)
+        /// loss_percent, min_part, call_up_p99_ms, call_down_p99_ms, call_lost, or a kind of
+        /// terminal (the Mbit/s of one terminal of this kind)
         #[arg(default_value = "throughput_mbps")]
         figure: String,
         /// Field whose values become the columns [default: the field with the most values]

@@ -104,9 +104,9 @@ pub trait Executor: Sync {
 
 /// Executes runs on this host in real time.
 #[derive(Debug, Clone, Copy)]
-pub struct InRealTime;
+pub struct RealTimeExecutor;
 
-impl Executor for InRealTime {
+impl Executor for RealTimeExecutor {
     fn execute(
         &self,
         planned: &Planned,
@@ -288,7 +288,7 @@ pub fn finished(out: &Path) -> Result<Vec<(PathBuf, RunRecord)>, LabError> {
 
 /// Returns a warning if the runs include both simulated ones and ones with the kernel's TCP; their
 /// figures are not combined.
-pub fn mixture(runs: &[(PathBuf, RunRecord)]) -> Option<String> {
+pub fn mixed_executors(runs: &[(PathBuf, RunRecord)]) -> Option<String> {
     let first_of = |kernels: bool| runs.iter().find(|(_, r)| r.task.clock.is_kernels() == kernels);
     let (simulated, kernels) = (first_of(false)?, first_of(true)?);
     Some(format!(
@@ -303,7 +303,7 @@ pub fn mixture(runs: &[(PathBuf, RunRecord)]) -> Option<String> {
 ///
 /// # Errors
 /// If there is such a run, or if the folder cannot be read.
-pub fn refuse_mixture(out: &Path, clock: Clock) -> Result<(), LabError> {
+pub fn refuse_mixed_executors(out: &Path, clock: Clock) -> Result<(), LabError> {
     for point in folders(out)? {
         for folder in folders(&point)? {
             // A record that cannot be read is not a finished run.

@@ -61,17 +61,17 @@ pub fn check() -> Result<(), LabError> {
     // Several threads may check at the same time, and a name can be registered once.
     static CHECKS: AtomicU32 = AtomicU32::new(0);
     let number = CHECKS.fetch_add(1, Ordering::Relaxed) % 1000;
-    let trial = move || {
+    let try_steering = move || {
         unshare(CloneFlags::CLONE_NEWNET).map_err(LabError::network("creating a network namespace"))?;
         Tap::create("cell0")?;
         let name = format!("yz{}c{number}", std::process::id());
         let cubic = CubicParams { name, ..CubicParams::default() };
-        let options = SteerOptions { cubic, takes: false, ..SteerOptions::default() };
+        let options = SteerOptions { cubic, migrates: false, ..SteerOptions::default() };
         let steering = Steering::start(&options).map_err(|e| LabError::Run(e.to_string()))?;
         steering.leave().map(drop).map_err(|e| LabError::Run(e.to_string()))
     };
     // A separate thread, whose namespace disappears with it.
-    std::thread::spawn(trial).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    std::thread::spawn(try_steering).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// The scenario of a demonstration: sharing starts after `half_s` seconds. Each half takes `half_s`

@@ -17,7 +17,7 @@ const TOOLS: [&str; 1] = ["/usr/bin/iperf3"];
 
 /// Executes runs in a guest.
 #[derive(Debug, Clone)]
-pub struct InGuest {
+pub struct GuestExecutor {
     /// The program that the guest runs with `inside SCENARIO TASK RESULTS`: `yuzuri-lab` itself.
     pub program: PathBuf,
     /// The guest's kernel.
@@ -26,7 +26,7 @@ pub struct InGuest {
     pub memory_mb: u32,
 }
 
-impl Executor for InGuest {
+impl Executor for GuestExecutor {
     fn execute(
         &self,
         planned: &Planned,

@@ -12,8 +12,8 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use yuzuri_exit::{UsageError, stop_flag};
-use yuzuri_lab::batch::{self, Executor, InRealTime, OutLock, Planned, State};
-use yuzuri_lab::guest::{self, InGuest};
+use yuzuri_lab::batch::{self, Executor, OutLock, Planned, RealTimeExecutor, State};
+use yuzuri_lab::guest::{self, GuestExecutor};
 use yuzuri_lab::run::{Clock, Simulated, Statuses, check_built};
 use yuzuri_lab::{demo, net, report};
 use yuzuri_manual::ManualError;
@@ -124,19 +124,19 @@ fn show(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let begins_in = |seconds: f64| format!("sharing begins in {:.0} s", seconds.max(0.0).ceil());
     let statuses = Statuses::starting(begins_in(args.half));
     // The socket accepts no commands: the receiver is dropped.
-    let orders = std::sync::mpsc::channel().0;
+    let requests = std::sync::mpsc::channel().0;
     let socket = args.share_socket.as_ref().map(|socket| {
         let options = ControlSocketOptions { socket: socket.clone(), metrics: None };
-        ControlSocket::open(&options, statuses.cell(), orders)
+        ControlSocket::open(&options, statuses.cell(), requests)
     });
     let _socket = socket.transpose()?;
-    let mut unwritten = Ok(());
+    let mut write_result = Ok(());
     let mut built = |names: &[&str]| {
         if let Some(file) = &args.names {
             // Rename into place, so that a reader that waits for the file sees all of it.
             let new = file.with_extension("new");
             let text = names.join("\n") + "\n";
-            unwritten = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, file));
+            write_result = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, file));
         }
         yuzuri_exit::note!(
             "demo: {}, each in a network namespace: {} ...",
@@ -163,7 +163,7 @@ fn show(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         }
     };
     let compared = demo::run(&scenario, &folder.0, &stop, &mut progress, &mut built, Some(&statuses))?;
-    if let (Some(file), Err(error)) = (&args.names, unwritten) {
+    if let (Some(file), Err(error)) = (&args.names, write_result) {
         bail!("{}: {error}", file.display());
     }
     print!("{compared}");
@@ -282,7 +282,7 @@ fn runs(
     // A guest runs this same program.
     all.iter().try_for_each(|planned| check_built(&planned.scenario))?;
     let _lock = OutLock::claim(&out)?;
-    batch::refuse_mixture(&out, clock)?;
+    batch::refuse_mixed_executors(&out, clock)?;
     if clock == Clock::Real {
         let cleaned = net::clean()?;
         if !cleaned.namespaces.is_empty() {
@@ -301,10 +301,10 @@ fn runs(
     let jobs = jobs.unwrap_or(if clock == Clock::Real { cores / 2 } else { cores }).max(1);
     let in_guest;
     let executor: &dyn Executor = match clock {
-        Clock::Real => &InRealTime,
+        Clock::Real => &RealTimeExecutor,
         Clock::Virtual => {
             let program = std::env::current_exe().context("finding this program, which the guest runs")?;
-            in_guest = InGuest { program, kernel: args.kernel, memory_mb: 2048 };
+            in_guest = GuestExecutor { program, kernel: args.kernel, memory_mb: 2048 };
             &in_guest
         }
         Clock::Simulated => &Simulated,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use yuzuri_lab::run::{Clock, RunRecord};
 use yuzuri_limits::{Limit, LimitTimes};
 use yuzuri_scenario::Document;
-use yuzuri_sim::{NoSteer, run, simulated};
+use yuzuri_sim::{NoBounds, run, simulated};
 use yuzuri_trace::recording::Reader;
 use yuzuri_trace::{FlowId, Item};
 use yuzuri_view::limited::FlowLimits;
@@ -59,7 +59,7 @@ fn the_record_has_the_simulators_own_figures() {
     assert!(record.watched.seen > 5_000 && record.watched.lost == 0, "{:?}", record.watched);
 
     let document = Document::open(&out.path().join("base/seed-3/scenario.toml")).unwrap();
-    let own = run(&simulated(document.base(), 3).unwrap(), &mut NoSteer).unwrap();
+    let own = run(&simulated(document.base(), 3).unwrap(), &mut NoBounds).unwrap();
     let near = |what: &str, recorded: f64, result: f64, tolerance: f64| {
         assert!(
             (recorded / result - 1.0).abs() < tolerance,
@@ -116,6 +116,7 @@ fn limits_of(recording: &Path) -> LimitTimes {
     let mut times = LimitTimes::default();
     for flow in flows.values() {
         Limit::ALL.into_iter().for_each(|limit| times.add(limit, flow.times().time_us(limit)));
+        assert_eq!(flow.largest_window_bytes(), 0, "the window of a simulated receiver never limits");
     }
     times
 }

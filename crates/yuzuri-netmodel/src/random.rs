@@ -44,7 +44,7 @@ impl Random {
 
     /// Returns true with this probability (0 to 1). Probabilities of 0 and 1 consume no random
     /// number.
-    pub fn happens(&mut self, probability: f64) -> bool {
+    pub fn bernoulli(&mut self, probability: f64) -> bool {
         if probability <= 0.0 {
             return false;
         }
@@ -52,22 +52,22 @@ impl Random {
     }
 
     /// Uniform number from 0 to below 1.
-    pub fn part(&mut self) -> f64 {
+    pub fn uniform(&mut self) -> f64 {
         f64::from(self.0.next_u32()) / 4_294_967_296.0
     }
 
     /// Number from `low` to below `high`, both positive, with a uniform logarithm.
     pub fn log_uniform(&mut self, low: f64, high: f64) -> f64 {
-        low * (high / low).powf(self.part())
+        low * (high / low).powf(self.uniform())
     }
 
     /// Uniform integer in `0..n`.
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.part() * n as f64) as usize
+    pub fn uniform_index(&mut self, n: usize) -> usize {
+        (self.uniform() * n as f64) as usize
     }
 
     /// Picks an element. Panics if there is none.
-    pub fn one<T: Clone>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len())].clone()
+    pub fn choose<T: Clone>(&mut self, of: &[T]) -> T {
+        of[self.uniform_index(of.len())].clone()
     }
 }

@@ -101,7 +101,7 @@ fn compare(name: &str, phy: Phy, success_us: f64, collision_us: f64, throughput_
 }
 
 #[test]
-fn edca_saturates_as_bianchi_says() {
+fn edca_saturation_matches_bianchi() {
     // 802.11n, 65 Mbit/s, 5 GHz. MPDU 26 + 8 + 1500 + 4 = 1538 bytes:
     // ceil((16 + 8 * 1538 + 6) / 260) = 48 symbols.
     let ppdu = 36.0 + 48.0 * 4.0;
@@ -119,7 +119,7 @@ fn edca_saturates_as_bianchi_says() {
 }
 
 #[test]
-fn dcf_saturates_as_bianchi_says() {
+fn dcf_saturation_matches_bianchi() {
     // 802.11g, 54 Mbit/s. MPDU 24 + 8 + 1500 + 4 = 1536 bytes:
     // ceil((16 + 8 * 1536 + 6) / 216) = 57 symbols.
     let ppdu = 20.0 + 57.0 * 4.0 + 6.0;

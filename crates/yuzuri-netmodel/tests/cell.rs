@@ -86,7 +86,7 @@ fn a_frame_on_an_idle_channel_goes_at_once() {
 }
 
 #[test]
-fn stations_speak_through_the_access_point() {
+fn stations_exchange_frames_through_the_access_point() {
     let mut cell = cell(&stations(Phy::ac(80, 1, 9), 3));
     for number in 0..10 {
         cell.send(Time::ZERO, Node::Station(0), To::One(Node::Station(2)), frame(number));
@@ -119,7 +119,7 @@ fn a_broadcast_goes_out_once_at_a_basic_rate() {
 }
 
 #[test]
-fn what_no_one_answers_is_given_up_after_seven_attempts() {
+fn an_unacknowledged_frame_is_dropped_after_seven_attempts() {
     let mut config = stations(Phy::g(54), 1);
     config.stations[0].mpdu_error_rate = 1.0;
     let mut cell = cell(&config);
@@ -131,7 +131,7 @@ fn what_no_one_answers_is_given_up_after_seven_attempts() {
 }
 
 #[test]
-fn errors_cost_airtime_and_not_order() {
+fn errors_cost_airtime_and_preserve_the_order() {
     let mut config = stations(Phy::ac(80, 1, 9), 1);
     config.stations[0].mpdu_error_rate = 0.3;
     let mut cell = cell(&config);
@@ -148,7 +148,7 @@ fn errors_cost_airtime_and_not_order() {
 }
 
 #[test]
-fn block_ack_requests_close_the_holes_of_mpdus_given_up() {
+fn block_ack_requests_move_the_window_past_dropped_mpdus() {
     let mut config = stations(Phy::n(20, 1, 7), 1);
     config.stations[0].mpdu_error_rate = 0.5;
     config.retry_limit = 2;
@@ -185,7 +185,7 @@ fn rts_makes_collisions_cheap() {
 }
 
 #[test]
-fn a_slow_station_eats_the_air_unless_airtime_is_shared() {
+fn a_slow_station_takes_most_airtime_without_airtime_fairness() {
     let down = [(Node::Ap, Node::Station(0)), (Node::Ap, Node::Station(1))];
     let shares = |queue: QueueConfig, fair: bool| {
         let mut config = CellConfig::new(vec![
@@ -222,7 +222,7 @@ fn a_slow_station_eats_the_air_unless_airtime_is_shared() {
 }
 
 #[test]
-fn acks_of_many_uploads_pile_up_at_the_access_point() {
+fn acks_of_many_uploads_queue_at_the_access_point() {
     // All stations and the access point are always backlogged. The access point gets one access in
     // n + 1, although it has an ACK to send for every second segment.
     let mut lengths = Vec::new();
@@ -315,7 +315,7 @@ fn a_thousand_stations() {
 }
 
 #[test]
-fn what_is_sent_late_still_comes_out_in_order() {
+fn packets_sent_late_are_delivered_in_order() {
     // A driver that calls `send` before `advance` receives the intermediate arrivals with the next
     // `advance`.
     let mut cell = cell(&stations(Phy::g(54), 2));

@@ -6,8 +6,8 @@ use yuzuri_netmodel::wire::{LineConfig, LossConfig, Wire, WireConfig};
 use yuzuri_netmodel::{ConfigError, Packet};
 
 #[derive(Clone, Debug)]
-struct Nothing;
-impl Packet for Nothing {
+struct NoPacket;
+impl Packet for NoPacket {
     fn bytes(&self) -> u32 {
         0
     }
@@ -19,7 +19,7 @@ impl Packet for Nothing {
 fn cell_error(change: impl FnOnce(&mut CellConfig)) -> String {
     let mut config = CellConfig::new(vec![StationConfig::new(Phy::ac(80, 1, 9)); 3]);
     change(&mut config);
-    let refused: Result<Cell<Nothing>, ConfigError> = Cell::new(&config, 1);
+    let refused: Result<Cell<NoPacket>, ConfigError> = Cell::new(&config, 1);
     refused.expect_err("refused").to_string()
 }
 
@@ -28,7 +28,7 @@ fn phy_error(phy: Phy) -> String {
 }
 
 #[test]
-fn rates_that_do_not_exist() {
+fn nonexistent_rates_are_refused() {
     let field = "stations[2].phy";
     assert_eq!(
         phy_error(Phy::g(33)),
@@ -54,7 +54,7 @@ fn rates_that_do_not_exist() {
 }
 
 #[test]
-fn cells_that_cannot_be() {
+fn inconsistent_cells_are_refused() {
     assert_eq!(cell_error(|config| config.retry_limit = 0), "retry_limit is 0: allowed are 1 to 255");
     assert_eq!(cell_error(|config| config.ampdu.mpdus = 0), "ampdu.mpdus is 0: allowed are 1 to 256");
     assert_eq!(cell_error(|config| config.ampdu.window = 300), "ampdu.window is 300: allowed are 1 to 256");
@@ -114,10 +114,10 @@ fn cells_that_cannot_be() {
 }
 
 #[test]
-fn wires_that_cannot_be() {
+fn inconsistent_wires_are_refused() {
     let error = |up: LineConfig| {
         let config = WireConfig { up, ..WireConfig::default() };
-        let refused: Result<Wire<Nothing>, ConfigError> = Wire::new(&config, 1);
+        let refused: Result<Wire<NoPacket>, ConfigError> = Wire::new(&config, 1);
         refused.expect_err("refused").to_string()
     };
     let line = LineConfig::default;

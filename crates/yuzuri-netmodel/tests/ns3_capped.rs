@@ -69,7 +69,7 @@ impl Row<'_> {
 }
 
 #[test]
-fn capped_windows_give_what_ns3_gives() {
+fn bounded_windows_match_ns3() {
     let mut lines = ROWS.lines().filter(|line| !line.starts_with('#'));
     let names: Vec<_> = lines.next().expect("a heading").split(',').collect();
     let mut failures = Vec::new();

@@ -147,7 +147,7 @@ enum Steps {
 }
 
 /// Performs all operations and checks the statistics after each step.
-fn play(config: &CellConfig, seed: u64, operations: &[(u64, Operation)], steps: Steps) -> Played {
+fn simulate(config: &CellConfig, seed: u64, operations: &[(u64, Operation)], steps: Steps) -> Simulated {
     let mut cell = Cell::new(config, seed).expect("a valid cell");
     let mut arrivals = Vec::new();
     let mut now = Time::ZERO;
@@ -221,7 +221,7 @@ fn play(config: &CellConfig, seed: u64, operations: &[(u64, Operation)], steps: 
     for node in cell.account().nodes() {
         assert_eq!((node.queue.now, node.in_mac, node.group.queued), (0, 0, 0), "left over at the end");
     }
-    Played {
+    Simulated {
         arrivals,
         halfway,
         account: format!("{:?}", cell.account()),
@@ -230,7 +230,7 @@ fn play(config: &CellConfig, seed: u64, operations: &[(u64, Operation)], steps: 
 }
 
 #[derive(Debug, PartialEq)]
-struct Played {
+struct Simulated {
     arrivals: Vec<Arrival<Numbered, Node>>,
     halfway: String,
     account: String,
@@ -259,8 +259,8 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_is_lost_uncounted_and_order_is_preserved(config in cell(), operations in operations(), seed in any::<u64>()) {
-        let played = play(&config, seed, &operations, Steps::One);
+    fn every_packet_is_counted_and_the_order_is_preserved(config in cell(), operations in operations(), seed in any::<u64>()) {
+        let played = simulate(&config, seed, &operations, Steps::One);
         let mut last: HashMap<(Node, Node, To, u32), u64> = HashMap::new();
         let mut at = Time::ZERO;
         for arrival in &played.arrivals {
@@ -283,14 +283,14 @@ proptest! {
         seed in any::<u64>(),
         step_ns in 20_000_u64..3_000_000,
     ) {
-        let once = play(&config, seed, &operations, Steps::One);
-        prop_assert_eq!(&once, &play(&config, seed, &operations, Steps::One));
-        prop_assert_eq!(&once, &play(&config, seed, &operations, Steps::Of(step_ns)));
-        prop_assert_eq!(&once, &play(&config, seed, &operations, Steps::Arrivals));
+        let once = simulate(&config, seed, &operations, Steps::One);
+        prop_assert_eq!(&once, &simulate(&config, seed, &operations, Steps::One));
+        prop_assert_eq!(&once, &simulate(&config, seed, &operations, Steps::Of(step_ns)));
+        prop_assert_eq!(&once, &simulate(&config, seed, &operations, Steps::Arrivals));
     }
 
     #[test]
-    fn configurations_survive_their_text(config in cell()) {
+    fn configurations_round_trip_through_json(config in cell()) {
         let text = serde_json::to_string(&config).expect("text");
         prop_assert_eq!(config, serde_json::from_str(&text).expect("the same"));
     }
@@ -352,7 +352,7 @@ proptest! {
                 }
                 for line in [&wire.account().up, &wire.account().down] {
                     let gone = line.drops.overflow + line.drops.aqm + line.lost;
-                    assert_eq!(line.sent, line.delivered + gone + line.queued + line.on_the_way);
+                    assert_eq!(line.sent, line.delivered + gone + line.queued + line.in_flight);
                 }
             }
             while let Some(at) = wire.next_arrival() {
@@ -363,7 +363,7 @@ proptest! {
             }
             assert!(wire.next().is_none());
             for line in [&wire.account().up, &wire.account().down] {
-                assert_eq!((line.queued, line.on_the_way), (0, 0));
+                assert_eq!((line.queued, line.in_flight), (0, 0));
             }
             (arrivals, wire.account().clone())
         };

@@ -87,7 +87,7 @@ fn codel_follows_its_control_law() {
 }
 
 #[test]
-fn codel_lets_short_queues_be() {
+fn codel_drops_nothing_from_short_queues() {
     let mut queue = queue(QueueConfig::Codel(CodelConfig::default()));
     let mut drops = QueueDrops::default();
     // One packet at a time, with a long sojourn time.

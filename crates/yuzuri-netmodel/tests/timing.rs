@@ -94,7 +94,7 @@ fn he_ppdus() {
 }
 
 #[test]
-fn what_fits_is_what_lasts_no_longer() {
+fn bytes_within_is_the_longest_frame_of_at_most_the_duration() {
     for phy in [
         Phy::g(54),
         Phy::n(20, 1, 7),

@@ -50,7 +50,7 @@ fn rate_then_delay_each_direction_on_its_own() {
 }
 
 #[test]
-fn limits_in_packets_and_bytes_do_not_count_the_one_in_transmission() {
+fn limits_in_packets_and_bytes_exclude_the_packet_in_transmission() {
     for queue in
         [QueueConfig::drop_tail(5), QueueConfig::DropTail { packets: None, bytes: Some(5 * 1496 + 1495) }]
     {
@@ -102,7 +102,7 @@ fn losses(loss: LossConfig) -> (f64, f64) {
 }
 
 #[test]
-fn loss_is_as_frequent_and_as_bursty_as_wanted() {
+fn loss_rate_and_burstiness_match_the_configuration() {
     let (share, run) = losses(LossConfig::Random { probability: 0.02 });
     assert!((share - 0.02).abs() < 0.002, "{share}");
     assert!((run - 1.0 / 0.98).abs() < 0.02, "{run}");

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spike_does_not_stretch_an_axis() {
+    fn an_outlier_does_not_extend_an_axis() {
         let spike = |count| [vec![1.0; count], vec![f64::NAN, 50.0]].concat();
         assert_eq!(axis_quantile(spike(2), 0.5), Some(1.0));
         assert_eq!(axis_quantile(vec![f64::NAN], 0.5), None);

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_stays() {
+    fn unrecognised_svg_is_unchanged() {
         let picture = "<image href=\"x\"/>\n<circle cx=\"1.5\" cy=\"2\" r=\"1\" fill=\"#000\" stroke=\"none\"/>\n\
             <polygon fill=\"#000\" points=\"\"/>\n";
         assert_eq!(compact(picture), picture);

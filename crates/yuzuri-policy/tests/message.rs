@@ -433,7 +433,7 @@ proptest! {
     }
 
     #[test]
-    fn anything_is_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn arbitrary_messages_are_parsed_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         prop_assert!(Message::decode(&bytes, GROUP, &key()).is_err());
         yuzuri_testnet::attack("noise as a message", 1, "messages", "all refused");
     }
@@ -441,7 +441,7 @@ proptest! {
     /// The bytes are signed with the key, so that the checks after the tag are reached as well. A
     /// message that is accepted encodes to the same bytes.
     #[test]
-    fn signed_nonsense_is_read_or_refused(version in 1..4_u8, kind in 0..16_u8, flags: u8, mut rest in proptest::collection::vec(any::<u8>(), 0..110), zeros in any::<bool>()) {
+    fn signed_arbitrary_bytes_are_parsed_or_refused(version in 1..4_u8, kind in 0..16_u8, flags: u8, mut rest in proptest::collection::vec(any::<u8>(), 0..110), zeros in any::<bool>()) {
         if zeros {
             rest.iter_mut().for_each(|byte| *byte &= 0x07);
         }

@@ -89,7 +89,7 @@ fn an_access_point_may_share_for_its_terminals() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_line_and_field() {
+fn errors_name_line_and_field() {
     let cases = [
         ("no such rate", with("rate_mbps = 54", "rate_mbps = 55")),
         ("no such MCS", with("mcs = 7", "mcs = 8")),
@@ -174,7 +174,7 @@ fn what_is_wrong_is_said_with_line_and_field() {
 }
 
 #[test]
-fn each_kind_says_how_it_shares() {
+fn each_kind_has_its_share_settings() {
     let text = GOOD.to_owned()
         + "share = { objective = \"latency\" }\n[share]\npolicy = \"count\"\ncapacity_mbps = 20\nstarts_s = 2\n";
     let document = parse(&text).unwrap();
@@ -203,7 +203,7 @@ fn each_kind_says_how_it_shares() {
 }
 
 #[test]
-fn who_shares_is_plain_alone() {
+fn runs_alone_are_without_sharing() {
     let text = GOOD.replacen("window = 50\n", "", 1) + "[share]\n";
     let document = parse(&format!("alone = true\n{text}")).unwrap();
     let points = document.points().unwrap();
@@ -283,7 +283,7 @@ fn alone_is_under_the_files_own_control_and_on_one_path() {
 }
 
 #[test]
-fn a_scenario_comes_back_from_its_text() {
+fn a_scenario_round_trips_through_its_text() {
     let document = parse(&(GOOD.to_owned() + "[sweep]\n\"path.rtt_ms\" = [1, 2]\n")).unwrap();
     for point in document.points().unwrap() {
         let text = point.scenario.to_toml().unwrap();

@@ -275,9 +275,9 @@ impl ControlLoop {
             self.report_not_written();
         }
         self.note_members();
-        // An active flow needs several times the memory of a resting flow. Without this call the
+        // An active flow needs several times the memory of an idle flow. Without this call the
         // allocator keeps what many such flows had used.
-        if self.flows.newly_resting() >= MIN_WALK {
+        if self.flows.newly_idle() >= MIN_WALK {
             crate::give_back_memory();
         }
     }
@@ -297,8 +297,8 @@ impl ControlLoop {
         self.flows.begin();
         self.elsewhere = 0;
         for state in self.walk.drain(..) {
-            if state.rests && may_omit_resting {
-                self.flows.rest(now, state);
+            if state.is_idle && may_omit_resting {
+                self.flows.set_idle(now, state);
                 continue;
             }
             let before = self.flows.wake(&state);
@@ -319,7 +319,7 @@ impl ControlLoop {
             link.seen.shrink_to(link.seen.len() * 2);
             link.states.shrink_to(link.states.len() * 2);
             link.decisions.shrink_to(link.states.len() * 2);
-            let rest = self.flows.resting_at(|address| link.has(address));
+            let rest = self.flows.idle_at(|address| link.has(address));
             link.terminal.policy.rest(rest.all as usize);
         }
         self.walk.shrink_to(MIN_WALK);
@@ -436,7 +436,9 @@ impl ControlLoop {
             link.leave(now, &mut self.out);
         }
         match self.enforcer.release_all("it has left".into()) {
-            Some(Ok((migrated_back, stay))) => (self.report)(&Event::Left { migrated_back, stay }),
+            Some(Ok((migrated_back, not_migrated_back))) => {
+                (self.report)(&Event::Left { migrated_back, not_migrated_back })
+            }
             Some(Err(error)) => {
                 (self.report)(&Event::Problem(format!("restoring the flows' congestion control: {error}")))
             }
@@ -464,8 +466,8 @@ impl ControlLoop {
     }
 
     fn status_of(&self, now: Moment, max_rows: Option<usize>) -> Status {
-        let all = self.flows.resting_at(|_| true).all;
-        let here = self.flows.resting_at(|address| self.links.iter().any(|link| link.has(address))).all;
+        let all = self.flows.idle_at(|_| true).all;
+        let here = self.flows.idle_at(|address| self.links.iter().any(|link| link.has(address))).all;
         Status {
             version: env!("CARGO_PKG_VERSION").into(),
             pid: std::process::id(),

@@ -16,9 +16,9 @@ use yuzuri_trace::FlowId;
 /// killed, its flows are unbounded again within 2 s.
 pub(crate) const LASTS: Duration = Duration::from_millis(1500);
 
-/// A flow rests after this many walks without activity. By then nothing has changed within the 4 s
-/// that the policy looks back.
-pub(crate) const RESTS_AFTER: u16 = 10;
+/// A flow counts as idle after this many walks without activity. By then nothing has changed within
+/// the 4 s that the policy looks back.
+pub(crate) const IDLE_AFTER_WALKS: u16 = 10;
 
 /// After this many consecutive ticks at which the kernel failed, the enforcer stops bounding.
 const MAX_REFUSED_IN_A_ROW: u32 = 6;
@@ -36,7 +36,7 @@ enum Backend {
 pub(crate) enum WalkCoverage {
     /// Every flow.
     All,
-    /// All flows except this many resting ones.
+    /// All flows except this many idle ones.
     But(u32),
     /// None: the kernel returned an error.
     Nothing,
@@ -68,10 +68,10 @@ impl Enforcer {
         // Migrate nothing until the interfaces are known.
         let options = SteerOptions {
             cubic,
-            takes: false,
+            migrates: false,
             migrated_before: migrated.before(),
             bounds_capacity,
-            rests_after: RESTS_AFTER,
+            idle_after_walks: IDLE_AFTER_WALKS,
             ..SteerOptions::default()
         };
         let mut enforcer = Enforcer::none(None);
@@ -143,16 +143,16 @@ impl Enforcer {
     pub(crate) fn set_scope(&mut self, scope: &Scope) -> Result<(), ControlError> {
         if let Some(Backend::Kernel(steering)) = &mut self.backend {
             if scope.0.is_empty() {
-                steering.take(false);
+                steering.set_migrating(false);
                 return Ok(());
             }
             steering.set_scope(scope)?;
-            steering.take(true);
+            steering.set_migrating(true);
         }
         Ok(())
     }
 
-    /// Reports the current flows, without resting ones unless `all` is set.
+    /// Reports the current flows, without idle ones unless `all` is set.
     pub(crate) fn observe(&mut self, out: &mut Vec<FlowState>, all: bool) -> WalkCoverage {
         out.clear();
         match &mut self.backend {
@@ -169,7 +169,7 @@ impl Enforcer {
                 let coverage = match seen {
                     Err(_) => WalkCoverage::Nothing,
                     Ok(()) if steering.reported_all() => WalkCoverage::All,
-                    Ok(()) => WalkCoverage::But(steering.resting()),
+                    Ok(()) => WalkCoverage::But(steering.idle_flows()),
                 };
                 self.judge(seen);
                 coverage
@@ -241,7 +241,7 @@ impl Enforcer {
             Backend::Own(sockets) => Ok((sockets.release(), 0)),
             Backend::Kernel(steering) => steering.leave().map(|left| {
                 self.not_stored = self.migrated.store(&left.migrated_back).err();
-                (left.migrated_back.len(), left.stay.len())
+                (left.migrated_back.len(), left.not_migrated_back.len())
             }),
         })
     }

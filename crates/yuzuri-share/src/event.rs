@@ -55,7 +55,7 @@ pub enum Event {
         /// Flows whose former congestion control was restored.
         migrated_back: usize,
         /// Flows that the kernel could not restore; they continue as plain CUBIC.
-        stay: usize,
+        not_migrated_back: usize,
     },
 }
 
@@ -84,13 +84,13 @@ impl fmt::Display for Event {
             Event::Notice(notice) => {
                 write!(f, "the group's key is now generation {}: a member was excluded", notice.generation)
             }
-            Event::Left { migrated_back, stay: 0 } => {
+            Event::Left { migrated_back, not_migrated_back: 0 } => {
                 write!(f, "left; former congestion control again: {}", counted(migrated_back, "flow"))
             }
-            Event::Left { migrated_back, stay } => {
+            Event::Left { migrated_back, not_migrated_back } => {
                 write!(
                     f,
-                    "left; former congestion control again: {}; plain CUBIC: {stay}",
+                    "left; former congestion control again: {}; plain CUBIC: {not_migrated_back}",
                     counted(migrated_back, "flow")
                 )
             }

@@ -1,6 +1,6 @@
 //! Converts the flows of a kernel walk to the policy's types.
 
-use crate::enforcer::{RESTS_AFTER, WalkCoverage};
+use crate::enforcer::{IDLE_AFTER_WALKS, WalkCoverage};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -10,28 +10,28 @@ use yuzuri_policy::{Destination, FlowSeen, Moment};
 /// Extends the kernel's 32-bit counters to 64 bits, and keeps the values that only the display
 /// needs.
 ///
-/// A flow without activity is resting: walks no longer report it, and the policy need not examine
+/// A flow without activity is idle: walks no longer report it, and the policy need not examine
 /// it. Its last reported state is kept until it becomes active or a full walk does not find it.
 #[derive(Debug, Default)]
 pub(crate) struct Flows {
     known: HashMap<u64, PreviousCounters>,
-    resting: BTreeMap<u64, Resting>,
-    /// The number of resting flows by local address.
-    at: HashMap<IpAddr, RestingAt>,
-    /// The times of the last walks, at most [`RESTS_AFTER`].
+    idle: BTreeMap<u64, IdleFlow>,
+    /// The number of idle flows by local address.
+    at: HashMap<IpAddr, IdleAt>,
+    /// The times of the last walks, at most [`IDLE_AFTER_WALKS`].
     walks: VecDeque<Moment>,
-    /// Flows that began to rest at the current walk.
-    newly_resting: u32,
+    /// Flows that became idle at the current walk.
+    newly_idle: u32,
     /// Walks since the last full walk.
     since_all: u32,
-    /// Whether the number of resting flows disagrees with the kernel's.
+    /// Whether the number of idle flows disagrees with the kernel's.
     mismatch: bool,
     number: u64,
 }
 
-/// A resting flow.
+/// An idle flow.
 #[derive(Debug, Clone)]
-pub(crate) struct Resting {
+pub(crate) struct IdleFlow {
     /// Its last reported state.
     pub(crate) state: FlowState,
     known: PreviousCounters,
@@ -39,15 +39,15 @@ pub(crate) struct Resting {
     walk: u64,
 }
 
-/// The number of resting flows.
+/// The number of idle flows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct RestingAt {
+pub(crate) struct IdleAt {
     pub(crate) all: u32,
     /// Of these, flows under our congestion control.
     pub(crate) ours: u32,
 }
 
-impl RestingAt {
+impl IdleAt {
     fn change(&mut self, state: &FlowState, by: i32) {
         self.all = self.all.saturating_add_signed(by);
         if state.control_state.is_ours() {
@@ -58,8 +58,8 @@ impl RestingAt {
 
 /// Maximum number of walks between full walks ...
 const ALL_AFTER: u32 = 120;
-/// ... and the minimum, if resting flows have disappeared: a full walk costs as much as if no flow
-/// were resting.
+/// ... and the minimum, if idle flows have disappeared: a full walk costs as much as if no flow
+/// were idle.
 const MIN_WALKS_BETWEEN_ALL: u32 = 10;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -87,24 +87,24 @@ impl Flows {
     /// Starts processing a walk.
     pub(crate) fn begin(&mut self) {
         self.known.values_mut().for_each(|known| known.seen = false);
-        self.newly_resting = 0;
+        self.newly_idle = 0;
         self.number += 1;
     }
 
-    /// Marks a flow of the walk as resting.
-    pub(crate) fn rest(&mut self, now: Moment, state: FlowState) {
+    /// Marks a flow of the walk as idle.
+    pub(crate) fn set_idle(&mut self, now: Moment, state: FlowState) {
         self.wake(&state);
         self.see(now, &state);
         let Some(mut known) = self.known.remove(&state.id.0) else { return };
         known.rate_bps = 0.0;
-        self.newly_resting += 1;
+        self.newly_idle += 1;
         self.at.entry(state.local.ip()).or_default().change(&state, 1);
-        self.resting.insert(state.id.0, Resting { state, known, walk: self.number });
+        self.idle.insert(state.id.0, IdleFlow { state, known, walk: self.number });
     }
 
-    /// Marks a flow of the walk as active. If it was resting, returns its state during the rest.
+    /// Marks a flow of the walk as active. If it was idle, returns its state during the rest.
     pub(crate) fn wake(&mut self, state: &FlowState) -> Option<FlowSeen> {
-        let Resting { state: before, known, .. } = self.resting.remove(&state.id.0)?;
+        let IdleFlow { state: before, known, .. } = self.idle.remove(&state.id.0)?;
         self.leave(&before);
         // Data delivered now was not delivered during the rest: measure the rate from the last
         // walk.
@@ -122,26 +122,23 @@ impl Flows {
         }
     }
 
-    /// The number of flows that began to rest at the last walk.
-    pub(crate) fn newly_resting(&self) -> usize {
-        self.newly_resting as usize
+    /// The number of flows that became idle at the last walk.
+    pub(crate) fn newly_idle(&self) -> usize {
+        self.newly_idle as usize
     }
 
-    /// The resting flows.
-    pub(crate) fn resting(&self) -> impl Iterator<Item = &Resting> {
-        self.resting.values()
+    /// The idle flows.
+    pub(crate) fn idle_flows(&self) -> impl Iterator<Item = &IdleFlow> {
+        self.idle.values()
     }
 
-    /// The number of resting flows with a local address for which `has` is true.
-    pub(crate) fn resting_at(&self, has: impl Fn(IpAddr) -> bool) -> RestingAt {
+    /// The number of idle flows with a local address for which `has` is true.
+    pub(crate) fn idle_at(&self, has: impl Fn(IpAddr) -> bool) -> IdleAt {
         let of = self.at.iter().filter(|(address, _)| has(**address));
-        of.fold(RestingAt::default(), |sum, (_, at)| RestingAt {
-            all: sum.all + at.all,
-            ours: sum.ours + at.ours,
-        })
+        of.fold(IdleAt::default(), |sum, (_, at)| IdleAt { all: sum.all + at.all, ours: sum.ours + at.ours })
     }
 
-    /// The times of the last walks. A resting flow had the same state at each.
+    /// The times of the last walks. An idle flow had the same state at each.
     pub(crate) fn walks(&self) -> impl Iterator<Item = Moment> {
         self.walks.iter().copied()
     }
@@ -179,21 +176,19 @@ impl Flows {
             WalkCoverage::Nothing => {}
             WalkCoverage::All => {
                 let (number, at) = (self.number, &mut self.at);
-                self.resting.retain(|_, resting| {
-                    let met = resting.walk == number;
-                    if !met && let Some(at) = at.get_mut(&resting.state.local.ip()) {
-                        at.change(&resting.state, -1);
+                self.idle.retain(|_, idle| {
+                    let met = idle.walk == number;
+                    if !met && let Some(at) = at.get_mut(&idle.state.local.ip()) {
+                        at.change(&idle.state, -1);
                     }
                     met
                 });
                 self.at.retain(|_, at| at.all > 0);
                 (self.since_all, self.mismatch) = (0, false);
             }
-            WalkCoverage::But(resting) => {
-                self.mismatch = (resting + self.newly_resting) as usize != self.resting.len()
-            }
+            WalkCoverage::But(idle) => self.mismatch = (idle + self.newly_idle) as usize != self.idle.len(),
         }
-        if self.walks.len() >= RESTS_AFTER.into() {
+        if self.walks.len() >= IDLE_AFTER_WALKS.into() {
             self.walks.pop_front();
         }
         self.walks.push_back(now);
@@ -205,7 +200,7 @@ impl Flows {
     }
 }
 
-impl Resting {
+impl IdleFlow {
     /// Segments retransmitted since the start of the connection.
     pub(crate) fn retransmitted(&self) -> u64 {
         self.known.retransmitted
@@ -225,7 +220,7 @@ fn seen(flow: &FlowState, known: &PreviousCounters) -> FlowSeen {
         bytes_acked: flow.bytes_acked,
         lost: known.lost,
         retransmitted: known.retransmitted,
-        app_limited: flow.held_back_by_application(),
+        app_limited: flow.is_application_limited(),
         // The kernel uses half of the send buffer for its own overhead.
         window_bytes: u64::from(flow.sndbuf_bytes / 2).min(flow.snd_wnd_bytes.into()),
     }

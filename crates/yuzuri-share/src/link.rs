@@ -7,7 +7,7 @@ use crate::clock;
 use crate::config::{InterfaceConfig, ShareConfig};
 use crate::discover::{GroupFrom, Interface};
 use crate::flows::Flows;
-use crate::sockets::{Sockets, any_by_ipv4};
+use crate::sockets::Sockets;
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -39,8 +39,6 @@ pub(crate) struct Link {
     pub(crate) seen: Vec<FlowSeen>,
     pub(crate) states: Vec<FlowState>,
     pub(crate) decisions: Vec<Decision>,
-    pub(crate) send_errors: u64,
-    pub(crate) last_send_error: Option<String>,
     /// Its flows' figures before sharing began, and since.
     pub(crate) ledger: Ledger,
     /// The keys last given to the member.
@@ -67,8 +65,6 @@ impl Link {
             seen: Vec::new(),
             states: Vec::new(),
             decisions: Vec::new(),
-            send_errors: 0,
-            last_send_error: None,
             ledger: Ledger::default(),
             keys: None,
         })
@@ -161,18 +157,8 @@ impl Link {
     /// Sends the messages that are due.
     pub(crate) fn send(&mut self, now: Moment, out: &mut Vec<Outgoing>) {
         let Some(member) = &mut self.member else { return };
-        out.clear();
-        member.poll(now, out);
-        if out.is_empty() {
-            return;
-        }
         let by_v6 = self.interface.has_link_local_v6();
-        for outgoing in out.drain(..) {
-            if let Err(error) = self.sockets.send(&outgoing, by_v6, || any_by_ipv4(member, now)) {
-                self.send_errors += 1;
-                self.last_send_error = Some(error.to_string());
-            }
-        }
+        self.sockets.send_due([member], now, by_v6, out);
     }
 
     /// Announces the departure to the group.

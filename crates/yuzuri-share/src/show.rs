@@ -159,7 +159,7 @@ fn write_interface(out: &mut String, interface: &InterfaceStatus) -> std::fmt::R
             "  and {} more of {} flows, {} of them idle; those above carry {} of {} Mbit/s (--all lists every flow)",
             counts.left_out,
             counts.all,
-            counts.resting.min(counts.left_out),
+            counts.idle.min(counts.left_out),
             mbps(listed),
             mbps(interface.rate_bps.max(listed)),
         )?;
@@ -273,7 +273,7 @@ pub fn metrics(status: &Status) -> String {
         "yuzuri_share_flows_idle",
         "gauge",
         "Flows without data written or in flight for five seconds",
-        &each(&|i| Some(i.flow_counts.resting.into())),
+        &each(&|i| Some(i.flow_counts.idle.into())),
     );
     let messages = |label: &'static str, of: &dyn Fn(&MessageCounts) -> &BTreeMap<String, u64>| -> Vec<Row> {
         let rows = status.interfaces.iter().flat_map(|interface| {

@@ -29,12 +29,42 @@ const MAX_AT_ONCE: usize = 1024;
 /// flood displaces no messages while this process waits for a CPU.
 const RECEIVE_BUFFER_BYTES: usize = 2 << 20;
 
+/// Messages that could not be sent.
+#[derive(Debug, Default)]
+pub(crate) struct SendErrors {
+    pub(crate) count: u64,
+    pub(crate) last: Option<String>,
+    /// Whether one of the messages that were due last is among them.
+    is_current: bool,
+}
+
+impl SendErrors {
+    /// Adds the results of all messages that were due at one time.
+    fn add(&mut self, results: Vec<Result<(), ShareError>>) {
+        if results.is_empty() {
+            return;
+        }
+        self.is_current = false;
+        for error in results.into_iter().filter_map(Result::err) {
+            self.is_current = true;
+            self.count += 1;
+            self.last = Some(error.to_string());
+        }
+    }
+
+    /// The last error, until all messages that are due at one time have been sent.
+    pub(crate) fn current(&self) -> Option<&str> {
+        self.last.as_deref().filter(|_| self.is_current)
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Sockets {
     v6: Option<UdpSocket>,
     v4: Option<UdpSocket>,
     index: u32,
     port: u16,
+    pub(crate) send_errors: SendErrors,
 }
 
 impl Sockets {
@@ -57,7 +87,9 @@ impl Sockets {
         let v4 = open_v4(name, port).map_err(doing("IPv4"));
         match (v6, v4) {
             (Err(why), Err(_)) => Err(why),
-            (v6, v4) => Ok(Sockets { v6: v6.ok(), v4: v4.ok(), index, port }),
+            (v6, v4) => {
+                Ok(Sockets { v6: v6.ok(), v4: v4.ok(), index, port, send_errors: SendErrors::default() })
+            }
         }
     }
 
@@ -72,9 +104,29 @@ impl Sockets {
         }
     }
 
+    /// Sends the messages of `members` that are due, and notes errors. `by_v6`: whether the
+    /// interface has a link-local address. `out` is only a buffer.
+    pub(crate) fn send_due<'a>(
+        &mut self,
+        members: impl IntoIterator<Item = &'a mut Member>,
+        now: Moment,
+        by_v6: bool,
+        out: &mut Vec<Outgoing>,
+    ) {
+        let mut results = Vec::new();
+        for member in members {
+            out.clear();
+            member.poll(now, out);
+            results.extend(
+                out.drain(..).map(|outgoing| self.send(&outgoing, by_v6, || any_by_ipv4(member, now))),
+            );
+        }
+        self.send_errors.add(results);
+    }
+
     /// Sends a message; the error names the destination. `any_by_ipv4`: whether a member has sent
     /// by IPv4; only used for broadcasts.
-    pub(crate) fn send(
+    fn send(
         &self,
         outgoing: &Outgoing,
         by_v6: bool,
@@ -177,6 +229,21 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use socket2::SockRef;
+
+    #[test]
+    fn a_send_error_is_current_until_all_messages_of_one_time_are_sent() {
+        let failed = |why: &str| Err(ShareError::system("to everybody", why));
+        let mut errors = SendErrors::default();
+        errors.add(vec![Ok(()), failed("no route"), Ok(())]);
+        assert_eq!((errors.count, errors.current().is_some()), (1, true));
+        errors.add(Vec::new());
+        assert!(errors.current().is_some(), "nothing was sent since");
+        errors.add(vec![failed("no buffer"), failed("no device")]);
+        assert!(errors.count == 3 && errors.current().unwrap().contains("no device"), "{errors:?}");
+        errors.add(vec![Ok(()), Ok(())]);
+        assert_eq!((errors.count, errors.current()), (3, None));
+        assert!(errors.last.unwrap().contains("no device"), "the daemon's status shows it further on");
+    }
 
     #[test]
     fn messages_do_not_wait_behind_bulk_data() {

@@ -3,7 +3,7 @@
 
 use crate::benefit::Benefit;
 use crate::discover::GroupFrom;
-use crate::flows::{Flows, Resting};
+use crate::flows::{Flows, IdleFlow};
 use crate::link::Link;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
@@ -288,7 +288,7 @@ pub struct FlowCounts {
     /// All flows.
     pub all: u32,
     /// Of these, flows that wrote nothing and had nothing in flight for 5 s.
-    pub resting: u32,
+    pub idle: u32,
     /// Of all flows, those that the list omits.
     pub left_out: u32,
     /// Flows with bounds, by the rule that set them; rules without flows are omitted.
@@ -362,8 +362,8 @@ impl InterfaceStatus {
             flows,
             flow_counts,
             messages: member.map(|member| member.counts().into()).unwrap_or_default(),
-            send_errors: link.send_errors,
-            last_send_error: link.last_send_error.clone(),
+            send_errors: link.sockets.send_errors.count,
+            last_send_error: link.sockets.send_errors.last.clone(),
             membership: member.and_then(|member| member.keys().key.as_ref()?.membership()).map(
                 |membership| MembershipStatus {
                     number: membership.number,
@@ -382,8 +382,8 @@ fn flows(
     without_room: &HashSet<FlowId>,
 ) -> (Vec<FlowStatus>, FlowCounts) {
     let max_rows = max_rows.unwrap_or(usize::MAX);
-    let resting = known.resting_at(|address| link.has(address));
-    let mut counts = FlowCounts { resting: resting.all, ..FlowCounts::default() };
+    let idle = known.idle_at(|address| link.has(address));
+    let mut counts = FlowCounts { idle: idle.all, ..FlowCounts::default() };
     let mut by_rule = [0; Rule::ALL.len()];
     let mut count = |rule: Rule, flows: u32| {
         if let Some(at) = Rule::ALL.iter().position(|known| *known == rule) {
@@ -398,8 +398,8 @@ fn flows(
         }
     }
     let rule = link.terminal.policy.of_resting();
-    count(rule, resting.ours);
-    counts.all = (largest.len() as u32).saturating_add(resting.all);
+    count(rule, idle.ours);
+    counts.all = (largest.len() as u32).saturating_add(idle.all);
     // Of flows with equal rates the older one comes first, so that rows keep their positions.
     let order = |row: &((&FlowSeen, &FlowState), &Decision)| {
         let ((seen, _), _) = row;
@@ -417,13 +417,13 @@ fn flows(
     };
     let mut rows: Vec<FlowStatus> = largest.into_iter().map(row).collect();
     let free = max_rows - rows.len();
-    if resting.all > 0 {
-        let of_link = known.resting().filter(|resting| link.has(resting.state.local.ip()));
-        rows.extend(of_link.take(free).map(|resting| {
-            let Resting { state, .. } = resting;
+    if idle.all > 0 {
+        let of_link = known.idle_flows().filter(|idle| link.has(idle.state.local.ip()));
+        rows.extend(of_link.take(free).map(|idle| {
+            let IdleFlow { state, .. } = idle;
             let decision =
                 Decision { flow: state.id.0, bound: Bound::NONE, no_decrease: false, burst: 0, why: rule };
-            FlowStatus { retransmitted: resting.retransmitted(), ..FlowStatus::of(state, &decision, true) }
+            FlowStatus { retransmitted: idle.retransmitted(), ..FlowStatus::of(state, &decision, true) }
         }));
     }
     counts.left_out = counts.all.saturating_sub(rows.len() as u32);

@@ -84,7 +84,7 @@ fn three_find_each_other_share_and_leave() {
     first.leave();
     assert_eq!(traffic[0].control(), "reno");
     let before = traffic[0].received();
-    assert!(eventually(|| traffic[0].received() > before + 1_000_000), "the flow stands still");
+    assert!(eventually(|| traffic[0].received() > before + 1_000_000), "the flow makes no progress");
     one_leader(&instances.iter().collect::<Vec<_>>(), 2);
     drop(instances);
     for flow in &traffic[1..] {

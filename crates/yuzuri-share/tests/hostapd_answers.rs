@@ -29,7 +29,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn changed_answers_are_read_or_refused(
+    fn changed_answers_are_parsed_or_refused(
         which in prop::sample::select(vec!["two-radios", "events", "failing"]),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
         cut in prop::option::of(any::<prop::sample::Index>()),

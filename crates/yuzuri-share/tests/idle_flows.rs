@@ -33,12 +33,12 @@ fn connect(cell: &Cell) -> Vec<Idle> {
 fn counts(status: &Status) -> (usize, u32, u32, u32) {
     let Some(interface) = status.interfaces.first() else { return (0, 0, 0, 0) };
     let counts = &interface.flow_counts;
-    (interface.flows.len(), counts.all, counts.resting, counts.left_out)
+    (interface.flows.len(), counts.all, counts.idle, counts.left_out)
 }
 
 #[test]
-fn idle_flows_rest_are_counted_and_wake() {
-    const TEST: &str = "idle_flows_rest_are_counted_and_wake";
+fn idle_flows_are_omitted_and_counted_until_they_send() {
+    const TEST: &str = "idle_flows_are_omitted_and_counted_until_they_send";
     let Some(cell) = Cell::or_skip(TEST, 1) else { return };
     let mut flows = connect(&cell);
     let Some(instance) = Instance::or_skip(TEST, &cell, 1, keyed(3)) else { return };
@@ -68,7 +68,7 @@ fn idle_flows_rest_are_counted_and_wake() {
         (&flows[700].near).write_all(&message).unwrap();
         (&flows[700].far).read_exact(&mut vec![0; message.len()]).unwrap();
         let first = &status.interfaces[0].flows[0];
-        first.local == local && first.rate_bps > 0 && status.interfaces[0].flow_counts.resting == all - 1
+        first.local == local && first.rate_bps > 0 && status.interfaces[0].flow_counts.idle == all - 1
     });
     instance.until("the flow at rest again", |status| counts(status) == at_rest);
 

@@ -36,7 +36,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
     #[test]
-    fn changed_answers_are_read_or_refused(
+    fn changed_answers_are_parsed_or_refused(
         which in any::<prop::sample::Index>(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
         cut in prop::option::of(any::<prop::sample::Index>()),

@@ -11,7 +11,7 @@ use yuzuri_scenario::{
 };
 
 /// Advice for a key that the simulator does not support.
-const ALTERNATIVE: &str = "leave it out, or run this with the kernel's TCP (--clock real or virtual)";
+const ADVICE: &str = "leave it out, or run this with the kernel's TCP (--clock real or virtual)";
 
 /// The problems of an experiment that the simulator cannot run, one per key; empty if it can run
 /// all of it.
@@ -21,38 +21,34 @@ pub fn refused(experiment: &Experiment) -> Vec<Problem> {
         problems.push(Problem::new(field, format!("{why}: {what}")));
     };
     if experiment.capture_bytes.is_some() {
-        refuse("capture_bytes".into(), "the simulator cannot capture packets", ALTERNATIVE);
+        refuse("capture_bytes".into(), "the simulator cannot capture packets", ADVICE);
     }
     if experiment.ap != ApForwarding::default() {
-        refuse("ap".into(), "the simulator's access point has no kernel", ALTERNATIVE);
+        refuse("ap".into(), "the simulator's access point has no kernel", ADVICE);
     }
     if experiment.gate.is_some() {
-        refuse(
-            "gate".into(),
-            "the simulator's senders have no receive window that could be lowered",
-            ALTERNATIVE,
-        );
+        refuse("gate".into(), "the simulator's senders have no receive window that could be lowered", ADVICE);
     }
     if experiment.second_cell.is_some() {
-        refuse("second_cell".into(), "the simulator has one cell", ALTERNATIVE);
+        refuse("second_cell".into(), "the simulator has one cell", ADVICE);
     }
     for name in experiment.sysctl.keys() {
-        refuse(format!("sysctl.\"{name}\""), "the simulator has no kernel parameters", ALTERNATIVE);
+        refuse(format!("sysctl.\"{name}\""), "the simulator has no kernel parameters", ADVICE);
     }
     if experiment.path.mtu_bytes != PathSpec::MAX_MTU_BYTES {
-        refuse("path.mtu_bytes".into(), "the simulator's MTU is 1500 bytes", ALTERNATIVE);
+        refuse("path.mtu_bytes".into(), "the simulator's MTU is 1500 bytes", ADVICE);
     }
     let mut first: Option<ShareSpec> = None;
     for (number, kind) in experiment.terminal.iter().enumerate().filter(|(_, kind)| kind.count > 0) {
         let field = |key: &str| format!("terminal[{number}].{key}");
         if kind.window.is_some() {
-            refuse(field("window"), "the simulator has no routes that lock a window", ALTERNATIVE);
+            refuse(field("window"), "the simulator has no routes that lock a window", ADVICE);
         }
         if kind.initial_window.is_some() {
             refuse(
                 field("initial_window"),
                 "the simulator's initial window is the kernel's 10 segments",
-                ALTERNATIVE,
+                ADVICE,
             );
         }
         let share = experiment.share_of(kind);
@@ -69,7 +65,7 @@ pub fn refused(experiment: &Experiment) -> Vec<Problem> {
                 refuse(
                     field(&format!("cubic.{key}")),
                     "the simulator's CUBIC does not support this mode",
-                    ALTERNATIVE,
+                    ADVICE,
                 );
             }
         }
@@ -77,7 +73,7 @@ pub fn refused(experiment: &Experiment) -> Vec<Problem> {
         if let Some((key, why)) = workload(experiment.workload_of(kind)) {
             let what = match key {
                 "kind" => "choose bulk or idle, or run this with the kernel's TCP (--clock real or virtual)",
-                _ => ALTERNATIVE,
+                _ => ADVICE,
             };
             refuse(format!("{general}.{key}"), why, what);
         }
@@ -85,7 +81,7 @@ pub fn refused(experiment: &Experiment) -> Vec<Problem> {
         let key = if kind.share.is_some() { field("share") } else { "share".into() };
         if share.by == BoundBy::Program {
             let why = "in the simulator the congestion control bounds the windows, not the program";
-            refuse(format!("{key}.by"), why, ALTERNATIVE);
+            refuse(format!("{key}.by"), why, ADVICE);
         }
         match &first {
             None => first = Some(share),
@@ -105,9 +101,9 @@ pub fn refused(experiment: &Experiment) -> Vec<Problem> {
     // per kind.
     let mut known: Vec<Problem> = Vec::new();
     problems.retain(|problem| {
-        let is_new = !known.contains(problem);
+        let is_unknown = !known.contains(problem);
         known.push(problem.clone());
-        is_new
+        is_unknown
     });
     problems
 }
@@ -208,5 +204,5 @@ pub fn sharing(experiment: &Experiment) -> Option<Sharing> {
         .map(|terminal| experiment.share_of(terminal.kind).map(|_| hint_of(terminal.kind.phy)))
         .collect();
     let begins = Time::from_nanos((spec.starts_s * 1e9).round() as u64);
-    Some(Sharing::new(spec.policy_config(), &radios).beginning(begins))
+    Some(Sharing::new(spec.policy_config(), &radios).starting_at(begins))
 }

@@ -50,7 +50,7 @@ impl<T> Link<T> {
 
     /// The newest message received, if it was sent within `max_age`. An older message never
     /// replaces a newer one.
-    fn newest(&mut self, now: Moment, max_age: Duration) -> Option<&T> {
+    fn latest(&mut self, now: Moment, max_age: Duration) -> Option<&T> {
         let arrived = &mut self.arrived;
         let mut still_in_flight = VecDeque::new();
         for (sent_at, arrives_at, message) in self.in_flight.drain(..) {
@@ -76,7 +76,7 @@ impl MessageLinks {
     }
 
     fn is_lost(&mut self) -> bool {
-        self.random.happens(self.loss)
+        self.random.bernoulli(self.loss)
     }
 
     /// Sends a terminal's report to the leader; `None` means that the terminal sends no data.
@@ -87,13 +87,13 @@ impl MessageLinks {
     }
 
     /// The leader's own report, which is no message.
-    pub(crate) fn keep_report(&mut self, now: Moment, leader: usize, report: Option<Report>) {
+    pub(crate) fn own_report(&mut self, now: Moment, leader: usize, report: Option<Report>) {
         self.reports[leader].send(now, Duration::ZERO, report);
     }
 
     /// The reports that the leader has received and that have not expired.
     pub(crate) fn received_reports(&mut self, now: Moment) -> Vec<Report> {
-        self.reports.iter_mut().filter_map(|link| link.newest(now, REPORT_LIFETIME)?.clone()).collect()
+        self.reports.iter_mut().filter_map(|link| link.latest(now, REPORT_LIFETIME)?.clone()).collect()
     }
 
     /// Sends the leader's summary to a terminal.
@@ -105,7 +105,7 @@ impl MessageLinks {
 
     /// The newest summary that a terminal has received.
     pub(crate) fn received_summary(&mut self, now: Moment, to: usize) -> Option<Summary> {
-        self.summaries[to].newest(now, SUMMARY_FRESH).cloned()
+        self.summaries[to].latest(now, SUMMARY_FRESH).cloned()
     }
 }
 

@@ -322,9 +322,9 @@ impl Receiver {
     }
 
     fn insert_ooo(&mut self, now: Time, number: u32) {
-        let touched =
+        let adjacent_block =
             self.selective_acks.iter().position(|block| block.start == number + 1 || block.end == number);
-        if touched.is_none() {
+        if adjacent_block.is_none() {
             self.flush_before_displacing(now, self.selective_acks.len());
         }
         let at = self.ooo_ranges.partition_point(|block| block.end < number);
@@ -344,9 +344,9 @@ impl Receiver {
         } else {
             self.ooo_ranges.insert(at, block);
         }
-        if let Some(touched) = touched {
-            self.selective_acks[touched] = block;
-            self.flush_before_displacing(now, touched);
+        if let Some(adjacent_block) = adjacent_block {
+            self.selective_acks[adjacent_block] = block;
+            self.flush_before_displacing(now, adjacent_block);
         }
         self.selective_acks.retain(|old| old.end < block.start || old.start > block.end);
         self.selective_acks.insert(0, block);

@@ -2,7 +2,7 @@
 //! tick are the daemon's. The first terminal that shares leads, and its tick is the last: it
 //! decides by its new summary, the others by the last summary that they received. Without
 //! [`Messages`], messages arrive immediately; with it, they are delayed and lost. An access point
-//! may lead instead ([`Sharing::led`]).
+//! may lead instead ([`Sharing::led_by_access_point`]).
 
 use crate::cc::Bounds;
 use crate::messages::{MessageLinks, Messages};
@@ -25,7 +25,7 @@ pub struct Sharing {
     changes: Vec<(Time, usize, RadioHint)>,
     destinations: Vec<Destination>,
     /// Time at which sharing begins.
-    begins: Time,
+    starts_at: Time,
     cell: Cell,
 }
 
@@ -37,7 +37,7 @@ struct Cell {
     reports: Vec<Report>,
     /// Whether an access point leads, and what terminals reported to it at this tick.
     led: bool,
-    heard: Vec<Option<Report>>,
+    received_reports: Vec<Option<Report>>,
     /// Each terminal's weight relative to a terminal of weight 1, as the access point sends it. If
     /// empty, all have weight 1.
     weights: Vec<f64>,
@@ -47,10 +47,10 @@ struct Cell {
     /// Known capacity, used instead of the estimate.
     oracle: Option<Oracle>,
     /// Alters summaries (lying leader) and reports (lying members).
-    lie: Option<Lie>,
-    false_report: Option<FalseReport>,
+    false_summaries: Option<FalseSummaries>,
+    false_reports: Option<FalseReports>,
     /// Nonexistent senders that have authenticated to all members.
-    invented: u16,
+    invented_members: u16,
     /// How long a message of each member waits behind its data.
     queues: Vec<Option<Duration>>,
 }
@@ -65,19 +65,19 @@ struct GroupView<'a> {
 
 impl Group for GroupView<'_> {
     fn report(&mut self, now: Moment, mut report: Option<Report>) {
-        if let Some(lie) = &mut self.cell.false_report {
+        if let Some(lie) = &mut self.cell.false_reports {
             lie(now, self.number, &mut report);
         }
         let queue = self.cell.queues[self.number].unwrap_or_default();
         if self.cell.led {
-            self.cell.heard[self.number] = report;
+            self.cell.received_reports[self.number] = report;
             return;
         }
         match &mut self.cell.links {
             None => self.cell.reports.extend(report),
             // A leader sends no message with its own report.
             Some(links) if self.leads => {
-                links.keep_report(now, self.number, report);
+                links.own_report(now, self.number, report);
                 self.cell.reports = links.received_reports(now);
             }
             Some(links) => links.send_report(now, self.number, queue, report),
@@ -122,7 +122,7 @@ impl Group for GroupView<'_> {
             Some(links) if !self.leads => links.received_summary(now, self.number),
             _ => self.cell.summary.as_ref().map(|summary| summary.weighted(self.weight())),
         };
-        if let (Some(lie), Some(summary)) = (&mut self.cell.lie, &mut summary) {
+        if let (Some(lie), Some(summary)) = (&mut self.cell.false_summaries, &mut summary) {
             lie(now, self.number, summary);
         }
         summary
@@ -134,7 +134,7 @@ impl Group for GroupView<'_> {
         let published = self.cell.summary.as_ref().filter(|_| self.cell.led);
         let published = published.map_or(0, |summary| summary.weighted(self.weight()).senders);
         SendersSeen {
-            proved: self.cell.members.saturating_add(self.cell.invented).max(published),
+            proved: self.cell.members.saturating_add(self.cell.invented_members).max(published),
             unproved: 0,
         }
     }
@@ -150,10 +150,10 @@ impl GroupView<'_> {
 }
 
 /// Alters a summary before a terminal receives it.
-pub type Lie = Box<dyn FnMut(Moment, usize, &mut Summary)>;
+pub type FalseSummaries = Box<dyn FnMut(Moment, usize, &mut Summary)>;
 
 /// Alters a terminal's report before the leader receives it; `None` suppresses the report.
-pub type FalseReport = Box<dyn FnMut(Moment, usize, &mut Option<Report>)>;
+pub type FalseReports = Box<dyn FnMut(Moment, usize, &mut Option<Report>)>;
 
 /// An oracle: the group's true capacity at a moment and for a number of sending members.
 pub type Oracle = Box<dyn FnMut(Time, u16) -> TrueCapacity>;
@@ -194,7 +194,7 @@ impl Sharing {
         let cell = Cell {
             members: terminals.iter().flatten().count().min(u16::MAX.into()) as u16,
             queues: vec![None; radios.len()],
-            heard: vec![None; radios.len()],
+            received_reports: vec![None; radios.len()],
             ..Cell::default()
         };
         Sharing {
@@ -202,14 +202,14 @@ impl Sharing {
             destinations: vec![Destination::default(); radios.len()],
             terminals,
             decisions: Vec::new(),
-            begins: Time::ZERO,
+            starts_at: Time::ZERO,
             cell,
         }
     }
 
     /// Starts sharing at `at`, among flows that have filled the queues.
-    pub fn beginning(mut self, at: Time) -> Sharing {
-        self.begins = at;
+    pub fn starting_at(mut self, at: Time) -> Sharing {
+        self.starts_at = at;
         self
     }
 
@@ -221,20 +221,24 @@ impl Sharing {
 
     /// No terminal leads: an access point reads [`reports`](Sharing::reports) and
     /// [publishes](Sharing::publish) its summary. Messages arrive immediately.
-    pub fn led(mut self) -> Sharing {
+    pub fn led_by_access_point(mut self) -> Sharing {
         self.cell.led = true;
         self
     }
 
     /// Each terminal applies its weight to the access point's summary.
-    pub fn weighing(mut self, weights: Vec<f64>) -> Sharing {
+    pub fn with_weights(mut self, weights: Vec<f64>) -> Sharing {
         self.cell.weights = weights;
         self
     }
 
     /// The terminals' reports at the last tick to the access point that leads them.
     pub fn reports(&self) -> impl Iterator<Item = (usize, &Report)> {
-        self.cell.heard.iter().enumerate().filter_map(|(number, report)| Some((number, report.as_ref()?)))
+        self.cell
+            .received_reports
+            .iter()
+            .enumerate()
+            .filter_map(|(number, report)| Some((number, report.as_ref()?)))
     }
 
     /// The access point's summary for all terminals. They decide by it from the next tick on.
@@ -243,30 +247,30 @@ impl Sharing {
     }
 
     /// Uses a known capacity: the upper limit of what sharing can achieve.
-    pub fn knowing(self, known: TrueCapacity) -> Sharing {
-        self.knowing_at(Box::new(move |_, _| known))
+    pub fn with_capacity(self, known: TrueCapacity) -> Sharing {
+        self.with_oracle(Box::new(move |_, _| known))
     }
 
     /// Uses a capacity that is known at each moment.
-    pub fn knowing_at(mut self, oracle: Oracle) -> Sharing {
+    pub fn with_oracle(mut self, oracle: Oracle) -> Sharing {
         self.cell.oracle = Some(oracle);
         self
     }
 
     /// Makes the leader lie.
-    pub fn lying(mut self, lie: Lie) -> Sharing {
-        self.cell.lie = Some(lie);
+    pub fn with_false_summaries(mut self, false_summaries: FalseSummaries) -> Sharing {
+        self.cell.false_summaries = Some(false_summaries);
         self
     }
 
     /// Makes members lie.
-    pub fn reporting(mut self, false_report: FalseReport) -> Sharing {
-        self.cell.false_report = Some(false_report);
+    pub fn with_false_reports(mut self, false_reports: FalseReports) -> Sharing {
+        self.cell.false_reports = Some(false_reports);
         self
     }
 
     /// Applies the radio changes of `scenario`, and gives each distance its own destination.
-    pub fn following(mut self, scenario: &Scenario) -> Sharing {
+    pub fn with_changes_of(mut self, scenario: &Scenario) -> Sharing {
         for change in &scenario.changes {
             if let ChangeKind::Radio { terminal, phy } = change.what {
                 self.changes.push((
@@ -283,8 +287,8 @@ impl Sharing {
     }
 
     /// Adds senders that an insider invented; each member believes that they exist.
-    pub fn beside_invented(mut self, senders: u16) -> Sharing {
-        self.cell.invented = senders;
+    pub fn with_invented_members(mut self, senders: u16) -> Sharing {
+        self.cell.invented_members = senders;
         self
     }
 
@@ -321,7 +325,7 @@ fn seen(id: u64, destination: Destination, observation: &Observation) -> FlowSee
 
 impl Steer for Sharing {
     fn steer(&mut self, now: Time, terminals: &[Option<Observation>], bounds: &mut [Bounds]) {
-        if now < self.begins {
+        if now < self.starts_at {
             return;
         }
         let changed = self.changes.iter().take_while(|(at, ..)| *at <= now).count();
@@ -332,7 +336,7 @@ impl Steer for Sharing {
         }
         self.terminals.iter_mut().flatten().for_each(|member| member.rule = None);
         self.cell.reports.clear();
-        self.cell.heard.iter_mut().for_each(|heard| *heard = None);
+        self.cell.received_reports.iter_mut().for_each(|heard| *heard = None);
         for (queue, (member, seen)) in self.cell.queues.iter_mut().zip(self.terminals.iter().zip(terminals)) {
             *queue = member.as_ref().map(|_| seen.as_ref().map_or(Duration::ZERO, queue_of));
         }

@@ -45,31 +45,31 @@ pub trait Steer {
 
     /// A segment passes the access point from its cell to the wire. Returns whether it is
     /// forwarded.
-    fn passes_up(&mut self, _now: Time, _terminal: usize, _segment: &mut Segment) -> bool {
+    fn forwards_up(&mut self, _now: Time, _terminal: usize, _segment: &mut Segment) -> bool {
         true
     }
 
     /// A segment passes the access point from the wire to its cell, before the queue there. Returns
     /// whether it is forwarded. The window may be lowered; the sender keeps the highest right edge
     /// that was advertised to it.
-    fn passes_down(&mut self, _now: Time, _terminal: usize, _segment: &mut Segment) -> bool {
+    fn forwards_down(&mut self, _now: Time, _terminal: usize, _segment: &mut Segment) -> bool {
         true
     }
 }
 
 /// No bounds.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NoSteer;
+pub struct NoBounds;
 
-impl Steer for NoSteer {
+impl Steer for NoBounds {
     fn steer(&mut self, _now: Time, _terminals: &[Option<Observation>], _bounds: &mut [Bounds]) {}
 }
 
 /// Constant bounds, one pair per terminal; terminals beyond the list have none.
 #[derive(Clone, Debug, Default)]
-pub struct Fixed(pub Vec<Bounds>);
+pub struct FixedBounds(pub Vec<Bounds>);
 
-impl Steer for Fixed {
+impl Steer for FixedBounds {
     fn steer(&mut self, _now: Time, _terminals: &[Option<Observation>], bounds: &mut [Bounds]) {
         for (bound, fixed) in bounds.iter_mut().zip(&self.0) {
             *bound = *fixed;

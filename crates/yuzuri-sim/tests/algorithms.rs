@@ -3,7 +3,7 @@
 use yuzuri_netmodel::queue::{CodelConfig, QueueConfig};
 use yuzuri_netmodel::wire::{LineConfig, WireConfig};
 use yuzuri_sim::cc::Algorithm;
-use yuzuri_sim::{NoSteer, Results, Scenario, SenderConfig, Terminal, TerminalResult, run};
+use yuzuri_sim::{NoBounds, Results, Scenario, SenderConfig, Terminal, TerminalResult, run};
 
 const RATE_BPS: u64 = 20_000_000;
 const DELAY_US: u64 = 50_000;
@@ -21,7 +21,7 @@ fn results_of(algorithm: Algorithm, queue: QueueConfig, seconds: u64) -> Results
     let mut scenario = Scenario::wired(wire, vec![terminal], seconds * 1000);
     scenario.warm_up_ms = (WARM_UP_S * 1000.0) as u64;
     scenario.trace_every_ms = Some(10);
-    run(&scenario, &mut NoSteer).expect("a consistent scenario")
+    run(&scenario, &mut NoBounds).expect("a consistent scenario")
 }
 
 /// Time and window after warm-up.

@@ -9,7 +9,7 @@ use yuzuri_netmodel::radio::CellAccount;
 use yuzuri_netmodel::wire::WireAccount;
 use yuzuri_scenario::Document;
 use yuzuri_sim::cc::CubicConstants;
-use yuzuri_sim::{FlowState, NoSteer, Watch, WatchedAt, run, run_watched, simulated};
+use yuzuri_sim::{FlowState, NoBounds, Watch, WatchedAt, run, run_watched, simulated};
 
 const GOOD: &str = r#"title = "two phones"
 duration_s = 3
@@ -161,15 +161,15 @@ impl Watch for RecordingWatch {
 #[test]
 fn watching_a_run_does_not_change_it() {
     let scenario = simulated(document(GOOD).base(), 7).unwrap();
-    let unwatched = run(&scenario, &mut NoSteer).unwrap();
+    let unwatched = run(&scenario, &mut NoBounds).unwrap();
     let mut watch = RecordingWatch::default();
-    let watched = run_watched(&scenario, &mut NoSteer, &mut watch).unwrap().unwrap();
+    let watched = run_watched(&scenario, &mut NoBounds, &mut watch).unwrap().unwrap();
     assert_eq!(unwatched.terminals, watched.terminals);
     assert_eq!((unwatched.cell, unwatched.wire), (watched.cell, watched.wire));
     assert_eq!(watch.others, [WatchedAt::WarmedUp, WatchedAt::End]);
     assert_eq!(watch.intervals.len(), 31);
     assert!(watch.acks > 1000, "{}", watch.acks);
     let mut early = RecordingWatch { ends_at_s: Some(1.5), ..RecordingWatch::default() };
-    assert!(run_watched(&scenario, &mut NoSteer, &mut early).unwrap().is_none());
+    assert!(run_watched(&scenario, &mut NoBounds, &mut early).unwrap().is_none());
     assert_eq!(early.intervals.last(), Some(&1.5));
 }

@@ -6,7 +6,7 @@ use yuzuri_netmodel::Time;
 use yuzuri_netmodel::radio::Phy;
 use yuzuri_policy::{Phase, PolicyConfig};
 use yuzuri_sim::cc::Bounds;
-use yuzuri_sim::{NoSteer, Observation, Scenario, Sharing, Steer, Terminal, hint_of, path, run};
+use yuzuri_sim::{NoBounds, Observation, Scenario, Sharing, Steer, Terminal, hint_of, path, run};
 
 const TERMINALS: usize = 8;
 const SHARING_STARTS: Time = Time::from_nanos(10_000_000_000);
@@ -33,15 +33,15 @@ fn existing_queues_drain_and_are_not_attributed_to_outsiders() {
             let wire = path(1_000_000_000, 1000, rtt_us);
             let mut cell = Scenario::wireless(&[radio; TERMINALS], wire, terminals, 50_000).seeded(seed);
             cell.warm_up_ms = 30_000;
-            let plain = run(&cell, &mut NoSteer).unwrap();
+            let plain = run(&cell, &mut NoBounds).unwrap();
             let radios = [Some(hint_of(radio)); TERMINALS];
-            let sharing = Sharing::new(PolicyConfig::default(), &radios).beginning(SHARING_STARTS);
+            let sharing = Sharing::new(PolicyConfig::default(), &radios).starting_at(SHARING_STARTS);
             let mut log = PhaseLog { sharing, phases: Vec::new() };
             let shared = run(&cell, &mut log).unwrap();
             assert!(!log.phases.is_empty());
-            let misjudged =
+            let misattributed =
                 log.phases.iter().filter(|phase| matches!(phase, Phase::Contend | Phase::Off)).count();
-            assert_eq!(misjudged, 0, "{rtt_us} us, seed {seed}: {:?}", log.phases);
+            assert_eq!(misattributed, 0, "{rtt_us} us, seed {seed}: {:?}", log.phases);
             let (before_ms, after_ms) = (plain.rtt_mean_ms().unwrap(), shared.rtt_mean_ms().unwrap());
             assert!(
                 after_ms < before_ms / 4.0,

@@ -29,7 +29,7 @@ use yuzuri_policy::{PolicyConfig, RadioHint, Rule};
 use yuzuri_scenario::fairness::jain_of_alone;
 use yuzuri_sim::cc::Bounds;
 use yuzuri_sim::{
-    Change, ChangeKind, Direction, NoSteer, Observation, Scenario, Sharing, Steer, Terminal, Traffic,
+    Change, ChangeKind, Direction, NoBounds, Observation, Scenario, Sharing, Steer, Terminal, Traffic,
     hint_of, path, run,
 };
 use yuzuri_stats::lower_quantile;
@@ -43,7 +43,7 @@ struct Generator(Random);
 
 impl Generator {
     fn traffic(&mut self) -> Traffic {
-        match self.0.below(9) {
+        match self.0.uniform_index(9) {
             6 => Traffic::OnOff {
                 direction: Direction::Up,
                 on_ms: self.0.log_uniform(500.0, 8000.0) as u64,
@@ -62,47 +62,48 @@ impl Generator {
     /// A setting, and its description.
     fn setting(&mut self, seed: u64, seconds: u64) -> (Scenario, Vec<Phy>, String) {
         let n = self.0.log_uniform(2.0, 41.0) as usize;
-        let standard = self.0.one(&Standard::ALL);
-        let mixed = self.0.part() < 0.6;
-        let common = standard.at_any_rate(&mut self.0);
+        let standard = self.0.choose(&Standard::ALL);
+        let mixed = self.0.uniform() < 0.6;
+        let common = standard.random(&mut self.0);
         let standard_of =
-            |generator: &mut Generator| if mixed { generator.0.one(&Standard::ALL) } else { standard };
+            |generator: &mut Generator| if mixed { generator.0.choose(&Standard::ALL) } else { standard };
         let phys: Vec<Phy> = (0..n)
             .map(|_| {
                 let standard = standard_of(self);
-                standard.at_any_rate(&mut self.0)
+                standard.random(&mut self.0)
             })
             .collect();
-        let phys = if !mixed && self.0.part() < 0.5 { vec![common; n] } else { phys };
+        let phys = if !mixed && self.0.uniform() < 0.5 { vec![common; n] } else { phys };
         let rtt_ms = self.0.log_uniform(2.0, 300.0);
         let wire_mbps = self.0.log_uniform(5.0, 900.0);
         let packets = self.0.log_uniform(50.0, 2000.0) as u32;
         let mut wire = path((wire_mbps * 1e6) as u64, packets, (rtt_ms * 1000.0) as u64);
-        let queue = self.0.one(&["drop-tail", "drop-tail", "CoDel", "FQ-CoDel"]);
+        let queue = self.0.choose(&["drop-tail", "drop-tail", "CoDel", "FQ-CoDel"]);
         match queue {
             "CoDel" => wire.up.queue = QueueConfig::Codel(CodelConfig::default()),
             "FQ-CoDel" => wire.up.queue = QueueConfig::FqCodel(FqCodelConfig::default()),
             _ => {}
         }
-        let loss = self.0.one(&[0.0, 0.0, 1e-4, 1e-3]);
+        let loss = self.0.choose(&[0.0, 0.0, 1e-4, 1e-3]);
         if loss > 0.0 {
             wire.up.loss = LossConfig::Random { probability: loss };
         }
         let mut description =
             format!("{wire_mbps:.0} Mbit/s, {rtt_ms:.0} ms, {packets} packets, {queue}, loss {loss}");
         let end_ms = seconds * 1000;
-        let (churn, far) = (self.0.part() < 0.25, self.0.part() < 0.25);
-        let distances: Vec<u64> =
-            (0..1 + self.0.below(6)).map(|_| (self.0.log_uniform(1.0, 200.0) * 1000.0) as u64).collect();
+        let (churn, far) = (self.0.uniform() < 0.25, self.0.uniform() < 0.25);
+        let distances: Vec<u64> = (0..1 + self.0.uniform_index(6))
+            .map(|_| (self.0.log_uniform(1.0, 200.0) * 1000.0) as u64)
+            .collect();
         let mut terminals = Vec::new();
         for number in 0..n {
             // At least one terminal sends all the time.
             let traffic = self.traffic();
             let mut terminal = if number == 0 { Terminal::uploading() } else { Terminal::new(traffic) };
             let (joins_ms, leaves_ms) =
-                (self.0.part() * end_ms as f64 * 0.8, self.0.part() * end_ms as f64 * 0.6 + 5000.0);
+                (self.0.uniform() * end_ms as f64 * 0.8, self.0.uniform() * end_ms as f64 * 0.6 + 5000.0);
             if churn && number > 0 {
-                match self.0.below(3) {
+                match self.0.uniform_index(3) {
                     0 => terminal.start_ms = joins_ms as u64,
                     1 => terminal.stop_ms = Some(leaves_ms as u64),
                     _ => {}
@@ -110,12 +111,12 @@ impl Generator {
             } else if matches!(terminal.traffic, Traffic::Bulk { bytes: Some(_), .. }) {
                 terminal.start_ms = joins_ms as u64;
             }
-            terminal.extra_rtt_us = if far { self.0.one(&distances) } else { 0 };
+            terminal.extra_rtt_us = if far { self.0.choose(&distances) } else { 0 };
             terminals.push(terminal);
         }
         let mut scenario = Scenario::wireless(&phys, wire, terminals, end_ms).seeded(seed);
         scenario.warm_up_ms = WARM_UP_S * 1000;
-        let ap = self.0.one(&[100, 400, 400, 1000, 0]);
+        let ap = self.0.choose(&[100, 400, 400, 1000, 0]);
         if let Some(cell) = &mut scenario.cell {
             if ap == 0 {
                 cell.ap.queue = QueueConfig::FqCodel(FqCodelConfig::default());
@@ -124,13 +125,13 @@ impl Generator {
                 cell.ap.queue = QueueConfig::drop_tail(ap);
             }
         }
-        let at_ms = 10_000 + (self.0.part() * 20_000.0) as u64;
-        let (change, factor) = (self.0.below(8), self.0.log_uniform(0.2, 4.0));
+        let at_ms = 10_000 + (self.0.uniform() * 20_000.0) as u64;
+        let (change, factor) = (self.0.uniform_index(8), self.0.log_uniform(0.2, 4.0));
         match change {
             0 | 1 => {
                 let all = change == 1;
                 for (terminal, before) in phys.iter().enumerate() {
-                    let phy = before.standard().at_any_rate(&mut self.0);
+                    let phy = before.standard().random(&mut self.0);
                     if all || terminal == 0 {
                         let what = ChangeKind::Radio { terminal: terminal as u16, phy };
                         scenario.changes.push(Change { at_ms, what });
@@ -208,12 +209,12 @@ fn honest_members_do_not_doubt() {
     for case in first..first + cases {
         let mut generator =
             Generator(Pcg32::from_seed(u128::from(seed * 1_000_003 + case).to_le_bytes()).into());
-        generator.0.part();
+        generator.0.uniform();
         let (scenario, phys, description) = generator.setting(case + 1, env("SECONDS", DEFAULT_SECONDS));
         let radios: Vec<Option<RadioHint>> = phys.iter().map(|phy| Some(hint_of(*phy))).collect();
         let n = radios.len();
         let mut counter = DoubtCounter {
-            sharing: Sharing::new(PolicyConfig::default(), &radios).following(&scenario),
+            sharing: Sharing::new(PolicyConfig::default(), &radios).with_changes_of(&scenario),
             doubts: 0,
             leaves: 0,
             doubters: vec![false; n],
@@ -221,7 +222,7 @@ fn honest_members_do_not_doubt() {
         };
         let (total, jain) = figures(&scenario, &phys, &mut counter);
         let (plain_total, plain_jain) =
-            if env("PLAIN", 1) > 0 { figures(&scenario, &phys, &mut NoSteer) } else { (total, jain) };
+            if env("PLAIN", 1) > 0 { figures(&scenario, &phys, &mut NoBounds) } else { (total, jain) };
         let count = |of: &[bool]| of.iter().filter(|flag| **flag).count();
         println!(
             "{case}: {total:.1} Mbit/s (CUBIC {plain_total:.1}), Jain {jain:.3} ({plain_jain:.3}); {} doubt for {} half seconds, {} leave for {}: {description}",

@@ -16,7 +16,7 @@ use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 use yuzuri_netmodel::radio::Phy;
 use yuzuri_policy::{Moment, Phase, PolicyConfig, Summary};
-use yuzuri_sim::{NoSteer, Scenario, Sharing, Steer, Terminal, hint_of, path, run};
+use yuzuri_sim::{NoBounds, Scenario, Sharing, Steer, Terminal, hint_of, path, run};
 
 /// Required goodput, as a fraction of plain CUBIC's.
 const MIN_RATIO: f64 = 0.8;
@@ -35,7 +35,7 @@ struct Case {
     rtt_ms: u64,
     wire_mbps: u64,
     /// The insider's own terminal also sends, without any bound.
-    insider_sends: bool,
+    insider_uploads: bool,
     /// Number of invented members, all at the insider's address.
     invented: u16,
     /// The share that it announces to each member, bit/s, and how often it halves that; 0: never.
@@ -57,12 +57,12 @@ impl Case {
         let phy = phys[random.next_u32() as usize % phys.len()];
         // Log-uniform: 10 to 200 ms, 5 to 100 Mbit/s, 1 to 100 kbit/s.
         let log = |low: f64, high: f64, at: f64| low * (high / low).powf(at);
-        let insider_sends = random.next_u32().is_multiple_of(2);
+        let insider_uploads = random.next_u32().is_multiple_of(2);
         Case {
             phy,
             rtt_ms: log(10.0, 200.0, uniform(random)) as u64,
             wire_mbps: log(5.0, 100.0, uniform(random)) as u64,
-            insider_sends,
+            insider_uploads,
             invented: log(1.0, 1000.0, uniform(random)) as u16,
             share_bps: log(1e3, 1e5, uniform(random)) as u64,
             halved_each_s: 0,
@@ -75,7 +75,7 @@ impl Case {
     }
 
     fn scenario(&self) -> Scenario {
-        let terminals = vec![Terminal::uploading(); if self.insider_sends { 2 } else { 1 }];
+        let terminals = vec![Terminal::uploading(); if self.insider_uploads { 2 } else { 1 }];
         let packets = (self.wire_mbps * 1_000_000 / 8 / 1500 / 10).max(50) as u32;
         let wire = path(self.wire_mbps * 1_000_000, packets, self.rtt_ms * 1000);
         match self.phy {
@@ -113,7 +113,7 @@ impl Case {
     }
 
     fn plain_mbps(&self) -> f64 {
-        self.victim_mbps(&mut NoSteer)
+        self.victim_mbps(&mut NoBounds)
     }
 
     fn sharing_mbps(&self) -> f64 {
@@ -123,7 +123,7 @@ impl Case {
         let mut radios = vec![Some(self.phy.map(hint_of).unwrap_or_default())];
         radios.resize(self.scenario().terminals.len(), None);
         let sharing = Sharing::new(PolicyConfig::default(), &radios);
-        let mut sharing = sharing.lying(Box::new(lie)).beside_invented(1);
+        let mut sharing = sharing.with_false_summaries(Box::new(lie)).with_invented_members(1);
         self.victim_mbps(&mut sharing)
     }
 }
@@ -155,12 +155,12 @@ fn an_insider_that_invents_members_starves_nobody() {
 
 /// The only other member leads, and announces a part of plain CUBIC's goodput from the 20th second
 /// on.
-fn explained(phy: Option<Phy>, rtt_ms: u64, wire_mbps: u64, insider_sends: bool) -> Case {
+fn explained(phy: Option<Phy>, rtt_ms: u64, wire_mbps: u64, insider_uploads: bool) -> Case {
     Case {
         phy,
         rtt_ms,
         wire_mbps,
-        insider_sends,
+        insider_uploads,
         invented: 0,
         share_bps: 0,
         halved_each_s: 0,
@@ -173,7 +173,7 @@ fn explained(phy: Option<Phy>, rtt_ms: u64, wire_mbps: u64, insider_sends: bool)
 }
 
 /// The victim's part of plain CUBIC's goodput if this part of it is announced.
-fn part_left(mut case: Case, plain_mbps: f64, announced: f64) -> f64 {
+fn remaining_part(mut case: Case, plain_mbps: f64, announced: f64) -> f64 {
     case.share_bps = (announced * plain_mbps * 1e6) as u64;
     case.sharing_mbps() / plain_mbps
 }
@@ -187,13 +187,13 @@ fn a_bound_that_leaves_the_path_empty_gives_way() {
         (halved, 0.3),
         (explained(Some(Phy::n(20, 1, 7)), 50, 100, false), 0.5),
     ] {
-        let left = part_left(case.clone(), case.plain_mbps(), announced);
+        let left = remaining_part(case.clone(), case.plain_mbps(), announced);
         assert!(left >= MIN_RATIO, "{left:.2} of plain CUBIC with a share of {announced}: {case:?}");
     }
 }
 
-/// Prints what [`part_left`] gives: `cargo test --release -p yuzuri-sim --test invented_members --
-/// --ignored --nocapture`.
+/// Prints what [`remaining_part`] gives: `cargo test --release -p yuzuri-sim --test
+/// invented_members -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement of minutes"]
 fn what_an_explained_share_costs() {
@@ -201,15 +201,15 @@ fn what_an_explained_share_costs() {
     println!("|---|---|---|---|---|");
     let paths = [(None, 10, 50), (None, 50, 20), (None, 200, 20), (Some(Phy::n(20, 1, 7)), 50, 100)];
     for (phy, rtt_ms, wire_mbps) in paths {
-        for insider_sends in [false, true] {
-            let plain_mbps = explained(phy, rtt_ms, wire_mbps, insider_sends).plain_mbps();
+        for insider_uploads in [false, true] {
+            let plain_mbps = explained(phy, rtt_ms, wire_mbps, insider_uploads).plain_mbps();
             for (part, halved_each_s) in
                 [(0.1, 0), (0.25, 0), (0.3, 0), (0.5, 0), (0.7, 0), (0.3, 260), (0.5, 260)]
             {
-                let case = Case { halved_each_s, ..explained(phy, rtt_ms, wire_mbps, insider_sends) };
-                let left = part_left(case, plain_mbps, part);
+                let case = Case { halved_each_s, ..explained(phy, rtt_ms, wire_mbps, insider_uploads) };
+                let left = remaining_part(case, plain_mbps, part);
                 let radio = if phy.is_some() { ", 802.11n" } else { "" };
-                let (sends, halved) = (insider_sends, halved_each_s > 0);
+                let (sends, halved) = (insider_uploads, halved_each_s > 0);
                 println!(
                     "| {rtt_ms} ms, {wire_mbps} Mbit/s{radio} | {sends} | {part} | {halved} | {left:.2} |"
                 );
@@ -224,7 +224,7 @@ fn what_an_explained_share_costs() {
 fn a_leader_that_fills_the_queue_leaves_a_terminal_its_part() {
     let halved = Case { halved_each_s: 260, ..explained(None, 50, 20, true) };
     for case in [explained(None, 10, 50, true), explained(None, 200, 20, true), halved] {
-        let left = part_left(case.clone(), case.plain_mbps(), 0.5);
+        let left = remaining_part(case.clone(), case.plain_mbps(), 0.5);
         assert!(left >= MIN_RATIO, "{left:.2} of plain CUBIC with a share of a half: {case:?}");
     }
 }

@@ -4,7 +4,7 @@
 use yuzuri_netmodel::radio::Phy;
 use yuzuri_policy::PolicyConfig;
 use yuzuri_sim::{
-    Change, ChangeKind, NoSteer, Results, Scenario, Sharing, Steer, Terminal, hint_of, path, run,
+    Change, ChangeKind, NoBounds, Results, Scenario, Sharing, Steer, Terminal, hint_of, path, run,
 };
 
 const TERMINALS: usize = 2;
@@ -40,7 +40,7 @@ fn jitter_does_not_starve_a_group() {
             let scenario = setting(jitter_ms, doubles);
             let hint = Some(hint_of(Phy::ac(80, 1, 9)));
             let shared = steered(&scenario, &mut Sharing::new(PolicyConfig::default(), &[hint; TERMINALS]));
-            let plain = steered(&scenario, &mut NoSteer);
+            let plain = steered(&scenario, &mut NoBounds);
             let part = shared.total_mbps() / plain.total_mbps();
             let [rtt_ms, plain_ms] = [&shared, &plain].map(mean_rtt_ms);
             println!(

@@ -18,7 +18,7 @@ use yuzuri_netmodel::Time;
 use yuzuri_netmodel::radio::Phy;
 use yuzuri_policy::{Moment, Phase, PolicyConfig, RadioHint, Report, Summary};
 use yuzuri_sim::cc::Bounds;
-use yuzuri_sim::{NoSteer, Observation, Scenario, Sharing, Steer, Terminal, hint_of, path, run};
+use yuzuri_sim::{NoBounds, Observation, Scenario, Sharing, Steer, Terminal, hint_of, path, run};
 
 const TERMINALS: usize = 4;
 const SECONDS: u64 = 40;
@@ -34,10 +34,10 @@ fn generator_of(seed: u64) -> Random {
 
 /// The factor applied to a true value: zero, too small, or too large.
 fn factor(generator: &mut Random) -> f64 {
-    match generator.one(&[0, 1, 2, 3]) {
+    match generator.choose(&[0, 1, 2, 3]) {
         0 => 0.0,
-        1 => generator.part(),
-        2 => 1.0 + 2.0 * generator.part(),
+        1 => generator.uniform(),
+        2 => 1.0 + 2.0 * generator.uniform(),
         _ => generator.log_uniform(1e-3, 1e3),
     }
 }
@@ -58,16 +58,16 @@ struct FalseSummary {
 impl FalseSummary {
     fn random(generator: &mut Random) -> FalseSummary {
         let phases = [Phase::StartUp, Phase::Hold, Phase::Probe, Phase::Contend, Phase::Off];
-        let all = generator.happens(0.5);
-        let mut recipients = [false; TERMINALS].map(|_| all || generator.happens(0.5));
+        let all = generator.bernoulli(0.5);
+        let mut recipients = [false; TERMINALS].map(|_| all || generator.bernoulli(0.5));
         recipients[0] = true;
         FalseSummary {
             share: factor(generator),
-            senders: (generator.part() * 2000.0) as u16,
+            senders: (generator.uniform() * 2000.0) as u16,
             base: factor(generator),
             queue: factor(generator),
-            phase: generator.one(&phases),
-            paced: generator.happens(0.5),
+            phase: generator.choose(&phases),
+            paced: generator.bernoulli(0.5),
             recipients,
         }
     }
@@ -110,8 +110,8 @@ impl FalseReport {
             base: factor(generator),
             srtt: factor(generator),
             queue: factor(generator),
-            elastic: generator.happens(0.5),
-            lost_permille: if generator.happens(0.5) { (generator.part() * 1000.0) as u16 } else { 0 },
+            elastic: generator.bernoulli(0.5),
+            lost_permille: if generator.bernoulli(0.5) { (generator.uniform() * 1000.0) as u16 } else { 0 },
         }
     }
 
@@ -148,14 +148,14 @@ struct Liars {
 impl Liars {
     fn random(generator: &mut Random) -> Liars {
         let leader = FalseSummary::random(generator);
-        let (leads, members) = generator.one(&[(true, 0), (true, 0), (false, 1), (true, 1), (false, 2)]);
+        let (leads, members) = generator.choose(&[(true, 0), (true, 0), (false, 1), (true, 1), (false, 2)]);
         Liars {
             leader: Some(leader).filter(|_| leads),
             members,
             report: FalseReport::random(generator),
-            from_s: generator.one(&[0.0, 10.0, 10.0]),
-            ticks: generator.one(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10, 10]),
-            selfish: generator.happens(0.5),
+            from_s: generator.choose(&[0.0, 10.0, 10.0]),
+            ticks: generator.choose(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10, 10]),
+            selfish: generator.bernoulli(0.5),
         }
     }
 
@@ -237,7 +237,7 @@ impl Cell {
         let wire = path(wire_mbps * 1_000_000, 1000.min(wire_mbps as u32 * 4), rtt_ms * 1000);
         let terminals = vec![Terminal::uploading(); TERMINALS];
         let scenario = Scenario::wireless(&[phy; TERMINALS], wire, terminals, SECONDS * 1000);
-        let total = run(&scenario, &mut NoSteer).expect("a valid scenario").total_mbps() * 1e6;
+        let total = run(&scenario, &mut NoBounds).expect("a valid scenario").total_mbps() * 1e6;
         let description = format!("{phy:?}, {rtt_ms} ms, {wire_mbps} Mbit/s");
         let mut cell =
             Cell { phy, scenario, min_bps: total / TERMINALS as f64 / 2.0, plain_s: 0.0, description };
@@ -252,8 +252,8 @@ impl Cell {
 
     fn random(generator: &mut Random) -> Cell {
         loop {
-            let phy = generator.one(&[Phy::ac(80, 1, 9), Phy::n(20, 1, 7), Phy::g(54), Phy::ax(20, 1, 9)]);
-            let wire_mbps = generator.one(&[1000, 100, 20]);
+            let phy = generator.choose(&[Phy::ac(80, 1, 9), Phy::n(20, 1, 7), Phy::g(54), Phy::ax(20, 1, 9)]);
+            let wire_mbps = generator.choose(&[1000, 100, 20]);
             let cell = Cell::new(phy, generator.log_uniform(10.0, 200.0) as u64, wire_mbps);
             if cell.plain_s <= MAX_STARVED_S {
                 return cell;
@@ -293,8 +293,8 @@ impl Cell {
             }
         };
         let sharing = Sharing::new(PolicyConfig::default(), &radios)
-            .lying(Box::new(lie))
-            .reporting(Box::new(false_report));
+            .with_false_summaries(Box::new(lie))
+            .with_false_reports(Box::new(false_report));
         self.longest_s(honest, liars.selfish, liars.from_s, Some(sharing)) - self.plain_s
     }
 }
@@ -337,7 +337,7 @@ fn no_leader_that_bounds_all_members_starves_an_honest_flow() {
     cells.iter().for_each(|cell| println!("{}: plain CUBIC {} s", cell.description, cell.plain_s));
     let (mut exceeded, mut leader_exceeded) = (Vec::new(), Vec::new());
     for number in 0..lies {
-        let at = generator.one(&(0..cells.len()).collect::<Vec<_>>());
+        let at = generator.choose(&(0..cells.len()).collect::<Vec<_>>());
         let liars = Liars::random(&mut generator);
         let longest_s = cells[at].longest_below_s(&liars);
         if longest_s > 3.0 {

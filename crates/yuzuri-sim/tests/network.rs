@@ -4,7 +4,8 @@ use yuzuri_netmodel::Time;
 use yuzuri_netmodel::radio::Phy;
 use yuzuri_sim::cc::Bounds;
 use yuzuri_sim::{
-    Direction, Fixed, NoSteer, Observation, Scenario, ScenarioError, Steer, Terminal, Traffic, path, run,
+    Direction, FixedBounds, NoBounds, Observation, Scenario, ScenarioError, Steer, Terminal, Traffic, path,
+    run,
 };
 
 fn wifi(terminals: Vec<Terminal>, duration_ms: u64) -> Scenario {
@@ -15,11 +16,11 @@ fn wifi(terminals: Vec<Terminal>, duration_ms: u64) -> Scenario {
 #[test]
 fn a_seed_determines_the_result() {
     let scenario = wifi(vec![Terminal::uploading(); 5], 5_000);
-    let first = run(&scenario, &mut NoSteer).expect("a run");
-    let second = run(&scenario, &mut NoSteer).expect("a run");
+    let first = run(&scenario, &mut NoBounds).expect("a run");
+    let second = run(&scenario, &mut NoBounds).expect("a run");
     assert_eq!(first.terminals, second.terminals);
     assert_eq!((first.cell, first.wire, first.events), (second.cell, second.wire, second.events));
-    let other = run(&scenario.seeded(2), &mut NoSteer).expect("a run");
+    let other = run(&scenario.seeded(2), &mut NoBounds).expect("a run");
     assert_ne!(first.terminals, other.terminals);
 }
 
@@ -27,7 +28,7 @@ fn a_seed_determines_the_result() {
 fn uploads_and_downloads_share_the_airtime() {
     let mut terminals = vec![Terminal::uploading(); 2];
     terminals.extend(vec![Terminal::downloading(); 2]);
-    let results = run(&wifi(terminals, 10_000), &mut NoSteer).expect("a run");
+    let results = run(&wifi(terminals, 10_000), &mut NoBounds).expect("a run");
     let each = results.goodputs();
     assert!(each.iter().all(|mbps| *mbps > 0.3), "{each:?}");
     // 65 Mbit/s of 802.11n carry at most 57 of payload; two directions fill the air as well as one.
@@ -41,7 +42,7 @@ fn uploads_and_downloads_share_the_airtime() {
 fn a_transfer_of_limited_size_delivers_every_byte() {
     for direction in [Direction::Up, Direction::Down] {
         let terminal = Terminal::new(Traffic::Bulk { direction, bytes: Some(1_000_003) });
-        let results = run(&wifi(vec![terminal; 3], 20_000), &mut NoSteer).expect("a run");
+        let results = run(&wifi(vec![terminal; 3], 20_000), &mut NoBounds).expect("a run");
         for terminal in &results.terminals {
             assert_eq!(terminal.received_bytes, 1_000_003);
             assert!(terminal.finished_s.is_some_and(|at| at < 10.0), "{:?}", terminal.finished_s);
@@ -52,7 +53,7 @@ fn a_transfer_of_limited_size_delivers_every_byte() {
 #[test]
 fn requests_get_responses() {
     let traffic = Traffic::RequestResponse { request_bytes: 300, response_bytes: 20_000, think_ms: 100 };
-    let results = run(&wifi(vec![Terminal::new(traffic)], 10_000), &mut NoSteer).expect("a run");
+    let results = run(&wifi(vec![Terminal::new(traffic)], 10_000), &mut NoBounds).expect("a run");
     let terminal = &results.terminals[0];
     let exchange_ms = terminal.exchange_ms.expect("exchanges");
     // One to two round trips of 20 ms for 14 segments, once both connections are established.
@@ -67,8 +68,8 @@ fn requests_get_responses() {
 #[test]
 fn on_off_traffic_pauses() {
     let traffic = Traffic::OnOff { direction: Direction::Up, on_ms: 500, off_ms: 500 };
-    let half = run(&wifi(vec![Terminal::new(traffic)], 10_000), &mut NoSteer).expect("a run").total_mbps();
-    let full = run(&wifi(vec![Terminal::uploading()], 10_000), &mut NoSteer).expect("a run").total_mbps();
+    let half = run(&wifi(vec![Terminal::new(traffic)], 10_000), &mut NoBounds).expect("a run").total_mbps();
+    let full = run(&wifi(vec![Terminal::uploading()], 10_000), &mut NoBounds).expect("a run").total_mbps();
     assert!(half > 0.25 * full && half < 0.6 * full, "{half:.1} of {full:.1} Mbit/s");
 }
 
@@ -79,7 +80,7 @@ fn a_more_distant_server_has_a_longer_round_trip() {
     terminals[1].extra_rtt_us = 100_000;
     let mut scenario = Scenario::wired(path(100_000_000, 1000, 20_000), terminals, 5_000);
     scenario.warm_up_ms = 1;
-    let results = run(&scenario, &mut NoSteer).expect("a run");
+    let results = run(&scenario, &mut NoBounds).expect("a run");
     let min_rtt_ms = |n: usize| results.terminals[n].rtt.min_ms.expect("samples");
     assert!((min_rtt_ms(1) - min_rtt_ms(0) - 100.0).abs() < 2.0, "{} and {}", min_rtt_ms(0), min_rtt_ms(1));
 }
@@ -87,9 +88,9 @@ fn a_more_distant_server_has_a_longer_round_trip() {
 #[test]
 fn fixed_bounds_keep_the_queue_short() {
     let scenario = wifi(vec![Terminal::uploading(); 4], 10_000);
-    let unbounded = run(&scenario, &mut NoSteer).expect("a run");
+    let unbounded = run(&scenario, &mut NoBounds).expect("a run");
     let bound = Bounds { upper: Some(40), ..Bounds::default() };
-    let bounded = run(&scenario, &mut Fixed(vec![bound; 4])).expect("a run");
+    let bounded = run(&scenario, &mut FixedBounds(vec![bound; 4])).expect("a run");
     assert!(bounded.terminals.iter().all(|terminal| terminal.cwnd_mean <= 40.0));
     let (unbounded_ms, bounded_ms) =
         (unbounded.rtt_mean_ms().expect("samples"), bounded.rtt_mean_ms().expect("samples"));
@@ -129,12 +130,12 @@ fn inconsistent_scenarios_are_refused() {
     let mut scenario = wifi(vec![Terminal::uploading(); 2], 1_000);
     scenario.terminals.pop();
     assert!(matches!(
-        run(&scenario, &mut NoSteer),
+        run(&scenario, &mut NoBounds),
         Err(ScenarioError::Stations { stations: 2, terminals: 1 })
     ));
     let mut scenario = wifi(vec![Terminal::uploading()], 1_000);
     scenario.warm_up_ms = 1_000;
-    assert!(matches!(run(&scenario, &mut NoSteer), Err(ScenarioError::Range { field: "warm_up_ms", .. })));
+    assert!(matches!(run(&scenario, &mut NoBounds), Err(ScenarioError::Range { field: "warm_up_ms", .. })));
 }
 
 #[test]
@@ -146,7 +147,7 @@ fn a_thousand_terminals_run() {
         vec![Terminal::uploading(); 1000],
         2_000,
     );
-    let results = run(&scenario, &mut NoSteer).expect("a run");
+    let results = run(&scenario, &mut NoBounds).expect("a run");
     assert_eq!(results.terminals.len(), 1000);
     assert!(results.goodputs_total().iter().sum::<f64>() > 10.0);
 }

@@ -4,7 +4,7 @@
 
 use yuzuri_netmodel::radio::Phy;
 use yuzuri_policy::PolicyConfig;
-use yuzuri_sim::{NoSteer, Results, Scenario, Sharing, Steer, Terminal, hint_of, path, run};
+use yuzuri_sim::{NoBounds, Results, Scenario, Sharing, Steer, Terminal, hint_of, path, run};
 
 const TERMINALS: usize = 8;
 
@@ -34,7 +34,7 @@ fn sharing_terminals_get_most_of_an_equal_share_next_to_outsiders() {
             ratio > 0.75,
             "{ratio:.2} of an equal share with {outside} outside, seed {seed}: {rates:.1?}"
         );
-        let plain = steered(seed, &mut NoSteer).total_mbps();
+        let plain = steered(seed, &mut NoBounds).total_mbps();
         assert!(shared.total_mbps() > 0.95 * plain, "{} of {plain}", shared.total_mbps());
     }
 }

@@ -381,7 +381,7 @@ fn an_upper_bound_shrinks_the_window_without_a_loss() {
 }
 
 #[test]
-fn what_was_written_and_not_sent_is_known() {
+fn unsent_data_is_reported() {
     let mut path = TestPath::new(config(Algorithm::Cubic), 50);
     // A write whose last segment is short.
     path.sender.write(1448 * 400 + 100);

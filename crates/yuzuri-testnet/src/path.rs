@@ -59,7 +59,7 @@ impl Path {
     ///
     /// # Errors
     /// As [`Path::new`].
-    pub fn behind_cards(
+    pub fn with_checksum_offload(
         net: &Net,
         there: PathDirection,
         back: PathDirection,

@@ -69,11 +69,11 @@ fn main() -> ExitCode {
         }
     };
     let model = Arc::new(Mutex::new(LiveModel::new(Arc::new(sim::session(source)), Limits::default())));
-    let mut world = sim::World::new(flows, 7);
-    world.lossy = has("lossy");
+    let mut simulated_host = sim::SimulatedHost::new(flows, 7);
+    simulated_host.lossy = has("lossy");
     // Start with some history, so that charts are not empty.
     let past_ns = 12_000_000_000;
-    feed(&model, &mut world, sim::START_NS + past_ns);
+    feed(&model, &mut simulated_host, sim::START_NS + past_ns);
 
     let feeding = {
         let (model, stop, panics) = (model.clone(), stop.clone(), has("panic-elsewhere"));
@@ -81,7 +81,11 @@ fn main() -> ExitCode {
             let start = Instant::now();
             while !stop.load(Ordering::Relaxed) {
                 assert!(!(panics && start.elapsed() > Duration::from_secs(1)), "asked to panic elsewhere");
-                feed(&model, &mut world, sim::START_NS + past_ns + start.elapsed().as_nanos() as u64);
+                feed(
+                    &model,
+                    &mut simulated_host,
+                    sim::START_NS + past_ns + start.elapsed().as_nanos() as u64,
+                );
                 std::thread::sleep(Duration::from_millis(10));
             }
         })
@@ -115,9 +119,9 @@ fn main() -> ExitCode {
     }
 }
 
-fn feed(model: &Mutex<LiveModel>, world: &mut sim::World, to_ns: u64) {
+fn feed(model: &Mutex<LiveModel>, simulated_host: &mut sim::SimulatedHost, to_ns: u64) {
     let mut items = Vec::new();
-    world.advance(to_ns, &mut |item| items.push(item));
+    simulated_host.advance(to_ns, &mut |item| items.push(item));
     let mut model = model.lock();
     for item in &items {
         model.apply(item);

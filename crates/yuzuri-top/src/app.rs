@@ -7,10 +7,10 @@ use crate::bottlenecks::Bottlenecks;
 use crate::chart_view::ChartView;
 use crate::clock::Clock;
 use crate::edit::Edit;
-use crate::look::{self, Entry, FrameData, Line};
+use crate::frame_data::{self, Entry, FrameData, Line};
 use crate::names::Names;
 use crate::theme::Theme;
-use crate::totals::{By, Total, totals};
+use crate::totals::{Total, TotalsBy, totals};
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
@@ -86,7 +86,7 @@ pub(crate) struct App {
     pub(crate) sort: SortKey,
     pub(crate) reverse: bool,
     /// Totals instead of flows, and which one is marked.
-    pub(crate) totals: Option<By>,
+    pub(crate) totals: Option<TotalsBy>,
     pub(crate) totals_at: usize,
     pub(crate) totals_top: usize,
     totals_order: Vec<String>,
@@ -106,8 +106,8 @@ pub(crate) struct App {
     /// The live screen is frozen; monitoring continues.
     pub(crate) frozen: bool,
     pub(crate) replay: Option<Replay>,
-    pub(crate) look: Option<FrameData>,
-    /// Indices of the visible lines in `look.lines`, in display order.
+    pub(crate) frame_data: Option<FrameData>,
+    /// Indices of the visible lines in `frame_data.lines`, in display order.
     pub(crate) shown: Vec<usize>,
     /// The flow that the user selected; `None` while the marker is on the first row by default.
     pub(crate) chosen: Option<FlowId>,
@@ -179,7 +179,7 @@ impl App {
             find: String::new(),
             frozen: false,
             replay: None,
-            look: None,
+            frame_data: None,
             shown: Vec::new(),
             chosen: None,
             chosen_at: 0,
@@ -202,14 +202,14 @@ impl App {
         if self.message.as_ref().is_some_and(|m| m.until <= elapsed) {
             self.message = None;
         }
-        let newest = self.look.as_ref().and_then(|l| l.log.entries.back()).map(|e| e.number);
+        let newest = self.frame_data.as_ref().and_then(|l| l.log.entries.back()).map(|e| e.number);
         let due = self.sorted_at.is_none_or(|at| elapsed.saturating_sub(at) >= SORT_EVERY);
         let ranks = if due { HashMap::new() } else { self.ranks() };
         {
             let model = model.lock();
-            if !self.frozen || self.look.is_none() {
-                let log = self.look.take().map(|look| look.log).unwrap_or_default();
-                self.look = Some(FrameData::at(&model, log));
+            if !self.frozen || self.frame_data.is_none() {
+                let log = self.frame_data.take().map(|frame_data| frame_data.log).unwrap_or_default();
+                self.frame_data = Some(FrameData::at(&model, log));
                 if let Some(bottlenecks) = &mut self.bottlenecks {
                     bottlenecks.refresh(&model, elapsed);
                 }
@@ -231,38 +231,40 @@ impl App {
 
     /// Names the other ends, as far as their names are known.
     pub(crate) fn name_remotes(&mut self) {
-        let Some(look) = &mut self.look else { return };
-        for line in &mut look.lines {
+        let Some(frame_data) = &mut self.frame_data else { return };
+        for line in &mut frame_data.lines {
             line.remote_name = self.names.as_ref().and_then(|names| names.of(line.flow.remote.ip()));
         }
     }
 
     /// Numbers the bottleneck of each flow, as far as it is known.
     fn number_bottlenecks(&mut self) {
-        let (Some(look), Some(bottlenecks)) = (&mut self.look, &self.bottlenecks) else { return };
-        for line in &mut look.lines {
+        let (Some(frame_data), Some(bottlenecks)) = (&mut self.frame_data, &self.bottlenecks) else { return };
+        for line in &mut frame_data.lines {
             line.bottleneck = bottlenecks.of(line.id());
         }
     }
 
     /// The number of other flows that are known to share the flow's bottleneck.
     pub(crate) fn shares_with(&self, line: &Line) -> usize {
-        let Some(look) = self.look.as_ref().filter(|_| line.bottleneck.is_some()) else { return 0 };
-        look.lines.iter().filter(|other| other.bottleneck == line.bottleneck).count().saturating_sub(1)
+        let Some(frame_data) = self.frame_data.as_ref().filter(|_| line.bottleneck.is_some()) else {
+            return 0;
+        };
+        frame_data.lines.iter().filter(|other| other.bottleneck == line.bottleneck).count().saturating_sub(1)
     }
 
     /// Adds a point to the graph of the sum, once its time has come.
     fn note_sum(&mut self) {
-        let Some(look) = &self.look else { return };
-        if look.now_ns.saturating_add(10 * Self::SUM_NS) < self.sum_due_ns {
+        let Some(frame_data) = &self.frame_data else { return };
+        if frame_data.now_ns.saturating_add(10 * Self::SUM_NS) < self.sum_due_ns {
             // A replay was moved back.
             self.sum_bps.clear();
-        } else if look.now_ns < self.sum_due_ns {
+        } else if frame_data.now_ns < self.sum_due_ns {
             return;
         }
-        let open = look.lines.iter().filter(|line| line.closed_ns.is_none());
+        let open = frame_data.lines.iter().filter(|line| line.closed_ns.is_none());
         let sum: f64 = open.map(|line| line.rate_bps).sum();
-        self.sum_due_ns = look.now_ns + Self::SUM_NS;
+        self.sum_due_ns = frame_data.now_ns + Self::SUM_NS;
         if self.sum_bps.len() == Self::SUM_POINTS {
             self.sum_bps.pop_front();
         }
@@ -270,7 +272,7 @@ impl App {
     }
 
     /// The totals in their order.
-    pub(crate) fn totals_by(&self, by: By) -> Vec<Total> {
+    pub(crate) fn totals_by(&self, by: TotalsBy) -> Vec<Total> {
         totals(self.lines(), by, &self.totals_order)
     }
 
@@ -299,32 +301,34 @@ impl App {
 
     fn copy_chart(&mut self, model: &LiveModel) {
         self.chart.buckets.clear();
-        let Some(look) = &self.look else { return };
+        let Some(frame_data) = &self.frame_data else { return };
         if self.view != View::Chart {
             return;
         }
         let Some(row) = self.chosen.and_then(|id| model.row(id)) else { return };
-        let from = self.chart.left_ns(look.now_ns);
+        let from = self.chart.left_ns(frame_data.now_ns);
         let to = from + self.chart.column_ns() * self.chart.columns as u64;
         // Include data before the left edge: values that hold into the view, and the counter for
         // the first throughput.
         let early = self.chart.span_ns() / 4 + 2_000_000_000;
         self.chart.first_ns = row.first_ns;
-        self.chart.buckets = row.history.window(from.saturating_sub(early), to.min(look.now_ns), 4096);
+        self.chart.buckets = row.history.window(from.saturating_sub(early), to.min(frame_data.now_ns), 4096);
     }
 
     /// Sorts and filters the lines; lines in `ranks` keep their order.
     fn arrange(&mut self, ranks: &HashMap<FlowId, usize>) {
-        let Some(look) = &mut self.look else { return };
-        look::sort(&mut look.lines, self.sort, self.reverse);
+        let Some(frame_data) = &mut self.frame_data else { return };
+        frame_data::sort(&mut frame_data.lines, self.sort, self.reverse);
         if !ranks.is_empty() {
-            look::keep_order(&mut look.lines, ranks);
+            frame_data::keep_order(&mut frame_data.lines, ranks);
         }
         let pinned = &self.pinned;
-        look.lines.sort_by_key(|line| !pinned.contains(&line.id()));
-        self.long_addresses |= look.lines.iter().any(|l| l.flow.local.is_ipv6() || l.flow.remote.is_ipv6());
+        frame_data.lines.sort_by_key(|line| !pinned.contains(&line.id()));
+        self.long_addresses |=
+            frame_data.lines.iter().any(|l| l.flow.local.is_ipv6() || l.flow.remote.is_ipv6());
         let find = self.find.to_lowercase();
-        self.shown = (0..look.lines.len()).filter(|n| look.lines[*n].is_found_by(&find)).collect();
+        self.shown =
+            (0..frame_data.lines.len()).filter(|n| frame_data.lines[*n].is_found_by(&find)).collect();
         if let Some(chosen) = self.chosen {
             let at = self.ids().position(|id| id == chosen);
             match at {
@@ -339,7 +343,7 @@ impl App {
 
     /// The current rank of every line.
     fn ranks(&self) -> HashMap<FlowId, usize> {
-        self.look.iter().flat_map(|l| &l.lines).enumerate().map(|(n, line)| (line.id(), n)).collect()
+        self.frame_data.iter().flat_map(|l| &l.lines).enumerate().map(|(n, line)| (line.id(), n)).collect()
     }
 
     fn arrange_now(&mut self) {
@@ -352,13 +356,13 @@ impl App {
 
     /// The visible lines, in display order.
     pub(crate) fn lines(&self) -> impl ExactSizeIterator<Item = &Line> + '_ {
-        let lines = self.look.as_ref().map_or(&[][..], |look| &look.lines);
+        let lines = self.frame_data.as_ref().map_or(&[][..], |frame_data| &frame_data.lines);
         self.shown.iter().map(|n| &lines[*n])
     }
 
     /// Number of flows in the model.
     pub(crate) fn total(&self) -> usize {
-        self.look.as_ref().map_or(0, |look| look.lines.len())
+        self.frame_data.as_ref().map_or(0, |frame_data| frame_data.lines.len())
     }
 
     /// Position of the marked row among the visible rows.
@@ -373,7 +377,7 @@ impl App {
     /// The line of the chosen flow, even if it is not visible.
     pub(crate) fn chosen_line(&self) -> Option<&Line> {
         let chosen = self.chosen?;
-        self.look.as_ref()?.lines.iter().find(|line| line.id() == chosen)
+        self.frame_data.as_ref()?.lines.iter().find(|line| line.id() == chosen)
     }
 
     /// The events to show, oldest first: those of the charted flow or of all flows, filtered by the
@@ -381,7 +385,7 @@ impl App {
     pub(crate) fn events_shown(&self) -> impl DoubleEndedIterator<Item = &Entry> + '_ {
         let find = self.find.to_lowercase();
         let only = if self.view == View::Chart { self.chosen } else { None };
-        let entries = self.look.iter().flat_map(|look| &look.log.entries);
+        let entries = self.frame_data.iter().flat_map(|frame_data| &frame_data.log.entries);
         entries.filter(move |entry| {
             only.is_none_or(|id| entry.event.flow == id) && (only.is_some() || is_found(entry, &find))
         })

@@ -11,23 +11,23 @@ use yuzuri_view::LiveModel;
 use yuzuri_view::shared_bottleneck::{Delays, named_bottlenecks};
 
 /// Pause between two comparisons: they compare the last minute, which changes slowly.
-const PAUSE: Duration = Duration::from_secs(5);
+const COMPARISON_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The flows of a comparison, and its number.
-type Question = (u64, Vec<(FlowId, Delays)>);
+type Comparison = (u64, Vec<(FlowId, Delays)>);
 
 /// The number of a comparison, and the bottleneck of each flow that shares one.
-type Answer = (u64, HashMap<FlowId, usize>);
+type Groups = (u64, HashMap<FlowId, usize>);
 
 /// Compares flows from time to time.
 #[derive(Debug)]
 pub(crate) struct Bottlenecks {
-    ask: Sender<Question>,
-    found: Arc<Mutex<Answer>>,
-    asked: u64,
-    asked_at: Option<Duration>,
+    comparisons: Sender<Comparison>,
+    groups_found: Arc<Mutex<Groups>>,
+    last_number: u64,
+    compared_at: Option<Duration>,
     /// The model's time at the last comparison, nanoseconds.
-    asked_ns: u64,
+    compared_ns: u64,
     /// The first comparison of the present part of a replay.
     first_valid: u64,
 }
@@ -35,40 +35,47 @@ pub(crate) struct Bottlenecks {
 impl Bottlenecks {
     /// Starts the thread, which ends when the sender of questions is dropped.
     pub(crate) fn start() -> Bottlenecks {
-        let (ask, questions) = channel::<Question>();
-        let found: Arc<Mutex<Answer>> = Arc::default();
-        let answer = found.clone();
+        let (comparisons, received) = channel::<Comparison>();
+        let groups_found: Arc<Mutex<Groups>> = Arc::default();
+        let answer = groups_found.clone();
         std::thread::spawn(move || {
-            for (number, flows) in questions {
+            for (number, flows) in received {
                 let groups = (1..).zip(named_bottlenecks(&flows));
                 let of =
                     |(n, (group, _)): (usize, (Vec<FlowId>, _))| group.into_iter().map(move |flow| (flow, n));
                 *answer.lock() = (number, groups.flat_map(of).collect());
             }
         });
-        Bottlenecks { ask, found, asked: 0, asked_at: None, asked_ns: 0, first_valid: 1 }
+        Bottlenecks {
+            comparisons,
+            groups_found,
+            last_number: 0,
+            compared_at: None,
+            compared_ns: 0,
+            first_valid: 1,
+        }
     }
 
     /// Compares the model's flows again if it is time. `elapsed` is any monotonic clock.
     pub(crate) fn refresh(&mut self, model: &LiveModel, elapsed: Duration) {
-        let moved_back = model.now_ns() < self.asked_ns;
+        let moved_back = model.now_ns() < self.compared_ns;
         if moved_back {
             // What was found in the part of a replay after this one is not valid here.
-            self.first_valid = self.asked + 1;
+            self.first_valid = self.last_number + 1;
         }
-        let due = self.asked_at.is_none_or(|at| elapsed.saturating_sub(at) >= PAUSE);
+        let due = self.compared_at.is_none_or(|at| elapsed.saturating_sub(at) >= COMPARISON_INTERVAL);
         if due || moved_back {
-            self.asked += 1;
-            (self.asked_at, self.asked_ns) = (Some(elapsed), model.now_ns());
+            self.last_number += 1;
+            (self.compared_at, self.compared_ns) = (Some(elapsed), model.now_ns());
             // The thread ends only with this sender.
-            let _ = self.ask.send((self.asked, model.recent_delays()));
+            let _ = self.comparisons.send((self.last_number, model.recent_delays()));
         }
     }
 
     /// The number of the bottleneck that the flow shares with others, from 1 on, if it is known to
     /// share one.
     pub(crate) fn of(&self, flow: FlowId) -> Option<usize> {
-        let found = self.found.lock();
-        found.1.get(&flow).copied().filter(|_| found.0 >= self.first_valid)
+        let groups_found = self.groups_found.lock();
+        groups_found.1.get(&flow).copied().filter(|_| groups_found.0 >= self.first_valid)
     }
 }

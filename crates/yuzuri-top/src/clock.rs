@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_read_as_on_a_wall() {
+    fn times_have_the_format_of_the_chosen_clock() {
         assert_eq!(Clock::Utc.millis(1_700_000_000_123_456_789), "22:13:20.123");
         assert_eq!(Clock::Utc.millis(-1_000_000), "23:59:59.999");
         let local = Clock::Local.seconds(1_700_000_000_000_000_000);

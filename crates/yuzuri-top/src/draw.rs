@@ -10,7 +10,7 @@ mod windows;
 
 use crate::app::{App, Events, Input, Purpose, View, density_words, sort_name, speed_words};
 use crate::clock;
-use crate::look::FrameData;
+use crate::frame_data::FrameData;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -19,17 +19,17 @@ use yuzuri_stats::counted;
 use yuzuri_trace::Source;
 
 /// Minimum screen size.
-pub(crate) const MIN: (u16, u16) = (60, 15);
+pub(crate) const MIN_SIZE: (u16, u16) = (60, 15);
 /// Rows above the table or the chart.
 pub(crate) const HEADER: u16 = 3;
 pub(crate) use chart::AXIS as CHART_AXIS;
 /// Minimum height for showing events below the table or chart; on lower screens events replace it.
-const PANEL_FROM: u16 = 22;
+const MIN_HEIGHT_WITH_PANEL: u16 = 22;
 
 /// Draws everything.
 pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App) {
     let theme = app.theme;
-    if area.width < MIN.0 || area.height < MIN.1 {
+    if area.width < MIN_SIZE.0 || area.height < MIN_SIZE.1 {
         too_small(area, buffer, app);
     } else {
         header(Rect { height: HEADER, ..area }, buffer, app);
@@ -45,7 +45,7 @@ fn draw_body(body: Rect, buffer: &mut Buffer, app: &mut App) {
         return help::draw(body, buffer, app);
     }
     let whole = body.height + HEADER + 1;
-    if app.events == Events::Full || (app.events == Events::Panel && whole < PANEL_FROM) {
+    if app.events == Events::Full || (app.events == Events::Panel && whole < MIN_HEIGHT_WITH_PANEL) {
         return events::draw(body, buffer, app);
     }
     let mut main = body;
@@ -65,7 +65,7 @@ fn draw_body(body: Rect, buffer: &mut Buffer, app: &mut App) {
 
 fn too_small(area: Rect, buffer: &mut Buffer, app: &App) {
     let lines = [
-        format!("This screen needs {}x{} cells,", MIN.0, MIN.1),
+        format!("This screen needs {}x{} cells,", MIN_SIZE.0, MIN_SIZE.1),
         format!("the terminal has {}x{}.", area.width, area.height),
         "Make it larger, or q to quit.".to_owned(),
     ];
@@ -166,11 +166,11 @@ pub(crate) fn fit_middle(text: &str, cells: usize) -> String {
 
 fn header(area: Rect, buffer: &mut Buffer, app: &App) {
     let theme = app.theme;
-    let Some(look) = &app.look else { return };
-    let session = &look.session;
+    let Some(frame_data) = &app.frame_data else { return };
+    let session = &frame_data.session;
 
     let mut pen = LineWriter::new(buffer, area, area.y);
-    pen.put_right(&app.clock.seconds(look.unix_ns(look.now_ns)), Style::new());
+    pen.put_right(&app.clock.seconds(frame_data.unix_ns(frame_data.now_ns)), Style::new());
     match app.replay {
         Some(replay) => {
             let sign = if replay.paused { "halted" } else { "▶" };
@@ -191,30 +191,30 @@ fn header(area: Rect, buffer: &mut Buffer, app: &App) {
     pen.put(kernel, theme.dim());
 
     let mut pen = LineWriter::new(buffer, area, area.y + 1);
-    let closed = look.lines.iter().filter(|line| line.closed_ns.is_some()).count();
-    let mut flows = counted(look.lines.len(), "flow");
+    let closed = frame_data.lines.iter().filter(|line| line.closed_ns.is_some()).count();
+    let mut flows = counted(frame_data.lines.len(), "flow");
     if closed > 0 {
         flows = format!("{flows}, {closed} closed");
     }
     // Padded, so that the rest of the line does not move when the text grows.
     pen.put(&format!("{flows:<20}"), theme.strong()).skip(1).put("filter ", theme.dim());
-    let filter = if look.filter.is_empty() { "all flows" } else { &look.filter };
-    let rest = format!("samples {}", density_words(look.density));
+    let filter = if frame_data.filter.is_empty() { "all flows" } else { &frame_data.filter };
+    let rest = format!("samples {}", density_words(frame_data.density));
     let room = pen.room().saturating_sub(width(&rest) + 2).max(12);
     pen.put(&fit(filter, room), Style::new()).skip(2);
-    pen.put("samples ", theme.dim()).put(&density_words(look.density), Style::new());
-    if look.forgotten > 0 {
-        pen.skip(2).put_whole(&format!("{} older flows forgotten", look.forgotten), theme.dim());
+    pen.put("samples ", theme.dim()).put(&density_words(frame_data.density), Style::new());
+    if frame_data.discarded_flows > 0 {
+        pen.skip(2).put_whole(&format!("{} older flows discarded", frame_data.discarded_flows), theme.dim());
     }
 
-    account(LineWriter::new(buffer, area, area.y + 2), look, app);
+    account(LineWriter::new(buffer, area, area.y + 2), frame_data, app);
 }
 
 /// `seen = kept + lost`, plus the events still in transit if there are any, so that the sum is
 /// always correct.
-fn account(mut pen: LineWriter, look: &FrameData, app: &App) {
+fn account(mut pen: LineWriter, frame_data: &FrameData, app: &App) {
     let theme = app.theme;
-    let Some(account) = &look.account else {
+    let Some(account) = &frame_data.account else {
         pen.put("no account yet", theme.dim());
         return;
     };

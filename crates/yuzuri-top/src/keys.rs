@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_as_terminals_send_them() {
+    fn terminal_sequences_are_parsed_as_keys() {
         let codes = |bytes: &[u8]| keys(bytes).iter().map(|key| key.code).collect::<Vec<_>>();
         use KeyCode::{Char, Delete, Down, End, Enter, Esc, F, Home, Left, PageDown, PageUp, Right, Up};
         assert_eq!(codes(b"\x1b[A\x1b[B\x1b[C\x1b[D"), [Up, Down, Right, Left]);

@@ -98,7 +98,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     #[test]
-    fn each_address_is_asked_for_once_and_its_name_comes_later() {
+    fn each_address_is_looked_up_once_without_waiting() {
         let asked = Arc::new(AtomicUsize::new(0));
         let count = asked.clone();
         let names = Names::start(move |ip| {

@@ -66,7 +66,7 @@ pub(crate) const MARKS: [(char, &str); 9] = [
 
 fn mark(bucket: &Bucket) -> Option<char> {
     let kind = |kind: Kind| bucket.kinds & (1 << kind as u16) != 0;
-    let happened = [
+    let occurred = [
         kind(Kind::Timeout),
         kind(Kind::Retransmit),
         kind(Kind::Undo),
@@ -77,10 +77,10 @@ fn mark(bucket: &Bucket) -> Option<char> {
         kind(Kind::Open),
         kind(Kind::Close),
     ];
-    happened.iter().position(|h| *h).map(|n| MARKS[n].0)
+    occurred.iter().position(|h| *h).map(|n| MARKS[n].0)
 }
 
-fn gravest(states: u8) -> Option<CaState> {
+fn worst_state(states: u8) -> Option<CaState> {
     CaState::ALL.into_iter().rev().find(|state| states & (1 << *state as u8) != 0)
 }
 
@@ -142,7 +142,7 @@ impl Series {
 
     /// Places the limits of the buckets: only within the time between their records.
     fn place_limits(&mut self, buckets: &[Bucket]) {
-        let mut votes = vec![DominantLimit::NOTHING; self.limit.len()];
+        let mut dominant = vec![DominantLimit::NOTHING; self.limit.len()];
         let (from_ns, column_ns) = (self.from_ns, self.column_ns.max(1));
         // `lead` is the part of that time by which the limit led.
         let mut place = |limit: Limit, begin_ns: u64, end_ns: u64, lead: f64| {
@@ -151,12 +151,15 @@ impl Series {
                 return;
             }
             let last = ((end_ns - 1 - from_ns) / column_ns) as usize;
-            for (column, vote) in
-                votes.iter_mut().enumerate().take(last + 1).skip(((begin_ns - from_ns) / column_ns) as usize)
+            for (column, column_limit) in dominant
+                .iter_mut()
+                .enumerate()
+                .take(last + 1)
+                .skip(((begin_ns - from_ns) / column_ns) as usize)
             {
                 let left_ns = from_ns + column as u64 * column_ns;
                 let time_ns = end_ns.min(left_ns + column_ns) - begin_ns.max(left_ns);
-                vote.add(limit, (time_ns as f64 / 1e3 * lead).ceil() as u64);
+                column_limit.add(limit, (time_ns as f64 / 1e3 * lead).ceil() as u64);
             }
         };
         let mut known_ns = None;
@@ -173,7 +176,7 @@ impl Series {
             }
             known_ns = Some(bucket.last_ns);
         }
-        self.limit = votes.into_iter().map(DominantLimit::known).collect();
+        self.limit = dominant.into_iter().map(DominantLimit::known).collect();
     }
 
     /// Fills the gaps between events: the kernel's variables keep their values.
@@ -184,19 +187,19 @@ impl Series {
         let mut srtt = before.map(|b| b.srtt_us.2).filter(|us| *us > 0);
         let mut state = before.and_then(|b| CaState::from_kernel(b.state));
         let mut bucket = before.copied();
-        let lives = |at_ns: u64| at_ns <= end_ns;
+        let is_recorded = |at_ns: u64| at_ns <= end_ns;
         for dot in 0..self.cwnd.len() {
             let at = self.from_ns + dot as u64 * dot_ns;
             for (now, held) in [(&mut self.cwnd[dot], &mut cwnd), (&mut self.srtt_us[dot], &mut srtt)] {
                 match now {
                     Some(range) => *held = Some(range.last),
-                    None if lives(at) => *now = held.map(Range::held),
+                    None if is_recorded(at) => *now = held.map(Range::held),
                     None => {}
                 }
             }
             match self.ssthresh[dot] {
                 Some(value) => ssthresh = Some(value),
-                None if lives(at) => self.ssthresh[dot] = ssthresh,
+                None if is_recorded(at) => self.ssthresh[dot] = ssthresh,
                 None => {}
             }
             let finite = |value: &u32| *value < yuzuri_trace::Snapshot::SSTHRESH_INFINITE;
@@ -207,17 +210,17 @@ impl Series {
             let at = self.from_ns + column as u64 * self.column_ns;
             match self.bucket[column] {
                 Some(here) => {
-                    self.state[column] = gravest(*states);
+                    self.state[column] = worst_state(*states);
                     state = CaState::from_kernel(here.state);
                     bucket = Some(here);
                 }
-                None if lives(at) => {
+                None if is_recorded(at) => {
                     self.state[column] = state;
                     self.bucket[column] = bucket;
                 }
                 None => {}
             }
-            if lives(at) {
+            if is_recorded(at) {
                 let to = (at + self.column_ns).min(end_ns);
                 self.rate_bps[column] =
                     counter.rate_bps(to.saturating_sub(self.column_ns.max(RATE_OVER_NS)), to);
@@ -323,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_lie_where_they_held() {
+    fn limits_are_placed_where_they_applied() {
         let mut history = History::default();
         let mut push = |ms: u64, known: &[(u64, u64, Limit)]| {
             let known: Vec<_> = known
@@ -367,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_that_begins_in_a_silence_shows_what_is_held() {
+    fn a_view_that_begins_between_two_samples_shows_the_earlier_values() {
         let series = Series::new(&buckets(), 3_200 * MS, 100 * MS, 10, 4_000 * MS);
         assert_eq!(series.cwnd[0], Some(Range::held(20)));
         assert_eq!(series.state[0], Some(CaState::Open));

@@ -29,9 +29,9 @@ pub(crate) struct Input {
 
 /// Timeout for the rest of an escape sequence: longer than the gap between two packets of one key
 /// press on a slow connection, shorter than a user notices after pressing Esc.
-const REST_OF_SEQUENCE: Duration = Duration::from_millis(40);
+const SEQUENCE_TIMEOUT: Duration = Duration::from_millis(40);
 /// Timeout for the rest of an answer: its parts must not be taken for keys.
-const REST_OF_ANSWER: Duration = Duration::from_millis(500);
+const ANSWER_PART_TIMEOUT: Duration = Duration::from_millis(500);
 /// A terminal that has not answered by then does not support the query.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long shutdown waits for an answer in transit; otherwise the shell would read it as typed
@@ -83,7 +83,7 @@ impl Input {
         }
         self.read(&mut keys)?;
         while self.parser.is_waiting() {
-            let rest = if self.parser.is_in_answer() { REST_OF_ANSWER } else { REST_OF_SEQUENCE };
+            let rest = if self.parser.is_in_answer() { ANSWER_PART_TIMEOUT } else { SEQUENCE_TIMEOUT };
             if !self.is_ready(rest)? {
                 self.parser.give_up(&mut keys);
                 break;
@@ -103,7 +103,7 @@ impl Input {
             return if error.kind() == io::ErrorKind::Interrupted { Ok(false) } else { Err(error) };
         }
         if poll.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0 {
-            return Err(gone());
+            return Err(closed_error());
         }
         Ok(poll.revents & libc::POLLIN != 0)
     }
@@ -115,7 +115,7 @@ impl Input {
         // SAFETY: the buffer is valid for writes of its length during the call.
         let count = unsafe { libc::read(self.fd(), bytes.as_mut_ptr().cast(), bytes.len()) };
         match usize::try_from(count) {
-            Ok(0) => Err(gone()),
+            Ok(0) => Err(closed_error()),
             Ok(count) => {
                 self.parser.feed(&bytes[..count], keys);
                 Ok(())
@@ -146,7 +146,7 @@ impl Drop for Input {
     }
 }
 
-fn gone() -> io::Error {
+fn closed_error() -> io::Error {
     io::Error::new(io::ErrorKind::BrokenPipe, "it was closed or its connection was lost")
 }
 
@@ -156,7 +156,7 @@ struct Shared {
     /// Whether the terminal is taken over, so that it is restored exactly once.
     taken: AtomicBool,
     /// Another thread has panicked.
-    foreign_panic: AtomicBool,
+    other_thread_panicked: AtomicBool,
 }
 
 impl Shared {
@@ -167,7 +167,7 @@ impl Shared {
     }
 
     /// Restores the terminal. Errors are ignored: the terminal may be gone.
-    fn give_back(&self) {
+    fn restore(&self) {
         if self.taken.swap(false, Ordering::SeqCst) {
             let _ = execute!(stdout(), Print(MOUSE_OFF), Show, LeaveAlternateScreen);
             let _ = disable_raw_mode();
@@ -187,7 +187,7 @@ impl Screen {
     /// Takes over the terminal.
     pub(crate) fn enter() -> io::Result<Screen> {
         let shared =
-            Arc::new(Shared { taken: AtomicBool::new(false), foreign_panic: AtomicBool::new(false) });
+            Arc::new(Shared { taken: AtomicBool::new(false), other_thread_panicked: AtomicBool::new(false) });
         let for_hook = shared.clone();
         let drawing = std::thread::current().id();
         let before = std::panic::take_hook();
@@ -196,10 +196,10 @@ impl Screen {
         std::panic::set_hook(Box::new(move |info| {
             if for_hook.taken.load(Ordering::SeqCst) {
                 if std::thread::current().id() != drawing {
-                    for_hook.foreign_panic.store(true, Ordering::SeqCst);
+                    for_hook.other_thread_panicked.store(true, Ordering::SeqCst);
                 }
                 // Before the message is printed: on the alternate screen it would be lost.
-                for_hook.give_back();
+                for_hook.restore();
             }
             before(info);
         }));
@@ -211,7 +211,7 @@ impl Screen {
         match terminal {
             Ok(terminal) => Ok(Screen { terminal: Some(terminal), shared }),
             Err(error) => {
-                shared.give_back();
+                shared.restore();
                 Err(error)
             }
         }
@@ -219,7 +219,7 @@ impl Screen {
 
     /// Whether another thread panicked (which has restored the terminal).
     pub(crate) fn another_thread_panicked(&self) -> bool {
-        self.shared.foreign_panic.load(Ordering::SeqCst)
+        self.shared.other_thread_panicked.load(Ordering::SeqCst)
     }
 
     /// Draws a frame.
@@ -240,7 +240,7 @@ impl Screen {
     /// Restores the terminal, stops the program as Ctrl-Z does, and takes over the terminal again
     /// on `fg`.
     pub(crate) fn suspend(&mut self) -> io::Result<()> {
-        self.shared.give_back();
+        self.shared.restore();
         // `raise`, not `kill`: this thread must not continue before the stop takes effect;
         // otherwise the terminal would be raw while the shell uses it.
         // SAFETY: raising a signal accesses no memory of this program.
@@ -256,7 +256,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        self.shared.give_back();
+        self.shared.restore();
         // If ratatui's drop cannot show the cursor, it prints an error to standard error. If
         // standard error is the lost terminal, printing panics. Drop does nothing once the cursor
         // is visible.

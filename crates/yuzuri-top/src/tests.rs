@@ -1,17 +1,17 @@
 //! A screen without a terminal, filled from realistic flows. [`screens`] compares drawings,
-//! [`keys`] checks the state after keys, [`chance`] presses random keys.
+//! [`keys`] checks the state after keys, [`random_input`] presses random keys.
 
 #![allow(clippy::unwrap_used)]
 
-mod chance;
 mod keys;
+mod random_input;
 mod screens;
 mod windows;
 
 use crate::app::{Action, App};
 use crate::clock::Clock;
 use crate::draw;
-use crate::look::Line;
+use crate::frame_data::Line;
 use crate::theme::Theme;
 use parking_lot::Mutex;
 use ratatui::buffer::Buffer;
@@ -31,15 +31,15 @@ const SECOND: u64 = 1_000_000_000;
 
 /// A model of the flows after `seconds`.
 fn filled(flows: usize, seconds: u64, source: Source, lossy: bool) -> LiveModel {
-    let mut world = sim::World::new(flows, 7);
-    world.lossy = lossy;
+    let mut simulated_host = sim::SimulatedHost::new(flows, 7);
+    simulated_host.lossy = lossy;
     let mut model = LiveModel::new(Arc::new(sim::session(source)), Limits::default());
-    feed(&mut model, &mut world, sim::START_NS + seconds * SECOND);
+    feed(&mut model, &mut simulated_host, sim::START_NS + seconds * SECOND);
     model
 }
 
-fn feed(model: &mut LiveModel, world: &mut sim::World, to_ns: u64) {
-    world.advance(to_ns, &mut |item| {
+fn feed(model: &mut LiveModel, simulated_host: &mut sim::SimulatedHost, to_ns: u64) {
+    simulated_host.advance(to_ns, &mut |item| {
         model.apply(&item);
         if let Item::Event(event) = &item {
             model.advance(event.mono_ns);
@@ -50,13 +50,13 @@ fn feed(model: &mut LiveModel, world: &mut sim::World, to_ns: u64) {
 
 /// A source that records the requests that it receives.
 #[derive(Default)]
-struct Asked {
+struct RecordingControl {
     calls: Mutex<Vec<String>>,
     refusal: Option<&'static str>,
     replay: Option<Replay>,
 }
 
-impl Asked {
+impl RecordingControl {
     fn note(&self, call: String) -> Result<(), Refused> {
         self.calls.lock().push(call);
         self.refusal.map_or(Ok(()), |why| Err(Refused::Failed(why.to_owned())))
@@ -67,7 +67,7 @@ impl Asked {
     }
 }
 
-impl Control for Asked {
+impl Control for RecordingControl {
     fn set_filter(&self, filter: yuzuri_trace::Filter) -> Result<(), Refused> {
         self.note(format!("filter {filter}"))
     }
@@ -89,25 +89,30 @@ impl Control for Asked {
 }
 
 /// A screen without a terminal.
-struct Bench {
+struct TestScreen {
     app: App,
     model: Mutex<LiveModel>,
-    control: Asked,
+    control: RecordingControl,
     elapsed: Duration,
     size: (u16, u16),
 }
 
-impl Bench {
-    fn new(model: LiveModel, theme: Theme, size: (u16, u16)) -> Bench {
+impl TestScreen {
+    fn new(model: LiveModel, theme: Theme, size: (u16, u16)) -> TestScreen {
         let app = App::new(theme, Clock::Utc);
-        let mut bench =
-            Bench { app, model: Mutex::new(model), control: Asked::default(), elapsed: Duration::ZERO, size };
-        bench.draw();
-        bench
+        let mut test_screen = TestScreen {
+            app,
+            model: Mutex::new(model),
+            control: RecordingControl::default(),
+            elapsed: Duration::ZERO,
+            size,
+        };
+        test_screen.draw();
+        test_screen
     }
 
-    fn small() -> Bench {
-        Bench::new(filled(12, 12, Source::Events, false), Theme::DARK, (80, 24))
+    fn small() -> TestScreen {
+        TestScreen::new(filled(12, 12, Source::Events, false), Theme::DARK, (80, 24))
     }
 
     /// Draws one frame, 100 ms later.

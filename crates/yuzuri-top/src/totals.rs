@@ -1,6 +1,6 @@
 //! Totals of flows that have something in common.
 
-use crate::look::{Line, bottleneck_name};
+use crate::frame_data::{Line, bottleneck_name};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use yuzuri_limits::Limit;
@@ -13,47 +13,47 @@ pub(crate) const NO_BOTTLENECK: &str = "(no shared bottleneck known)";
 
 /// The keys by which flows are grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum By {
+pub(crate) enum TotalsBy {
     Process,
     Remote,
     Local,
     Bottleneck,
 }
 
-impl By {
+impl TotalsBy {
     /// The next grouping; the cycle includes `None`.
-    pub(crate) fn after(by: Option<By>) -> Option<By> {
+    pub(crate) fn next_key(by: Option<TotalsBy>) -> Option<TotalsBy> {
         match by {
-            None => Some(By::Process),
-            Some(By::Process) => Some(By::Remote),
-            Some(By::Remote) => Some(By::Local),
-            Some(By::Local) => Some(By::Bottleneck),
-            Some(By::Bottleneck) => None,
+            None => Some(TotalsBy::Process),
+            Some(TotalsBy::Process) => Some(TotalsBy::Remote),
+            Some(TotalsBy::Remote) => Some(TotalsBy::Local),
+            Some(TotalsBy::Local) => Some(TotalsBy::Bottleneck),
+            Some(TotalsBy::Bottleneck) => None,
         }
     }
 
     /// The name shown to users.
-    pub(crate) fn words(self) -> &'static str {
+    pub(crate) fn label(self) -> &'static str {
         match self {
-            By::Process => "process",
-            By::Remote => "remote host",
-            By::Local => "local address and interface",
-            By::Bottleneck => "shared bottleneck",
+            TotalsBy::Process => "process",
+            TotalsBy::Remote => "remote host",
+            TotalsBy::Local => "local address and interface",
+            TotalsBy::Bottleneck => "shared bottleneck",
         }
     }
 
     fn name(self, line: &Line) -> String {
         match self {
-            By::Process => match line.process() {
+            TotalsBy::Process => match line.process() {
                 process if process.is_empty() => UNKNOWN.into(),
                 process => process,
             },
-            By::Remote => match &line.remote_name {
+            TotalsBy::Remote => match &line.remote_name {
                 Some(name) => name.to_string(),
                 None => line.flow.remote.ip().to_canonical().to_string(),
             },
-            By::Local => line.flow.local.ip().to_canonical().to_string(),
-            By::Bottleneck => line.bottleneck.map_or(NO_BOTTLENECK.into(), bottleneck_name),
+            TotalsBy::Local => line.flow.local.ip().to_canonical().to_string(),
+            TotalsBy::Bottleneck => line.bottleneck.map_or(NO_BOTTLENECK.into(), bottleneck_name),
         }
     }
 }
@@ -98,7 +98,11 @@ pub(crate) fn sum<'a>(name: String, lines: impl Iterator<Item = &'a Line>) -> To
 }
 
 /// The groups of lines: first those in `order`, in that order, then the others, fastest first.
-pub(crate) fn totals<'a>(lines: impl Iterator<Item = &'a Line>, by: By, order: &[String]) -> Vec<Total> {
+pub(crate) fn totals<'a>(
+    lines: impl Iterator<Item = &'a Line>,
+    by: TotalsBy,
+    order: &[String],
+) -> Vec<Total> {
     let mut groups: HashMap<String, Vec<&Line>> = HashMap::new();
     for line in lines {
         groups.entry(by.name(line)).or_default().push(line);
@@ -148,7 +152,7 @@ mod tests {
             remote_name: None,
             bottleneck: (id < 3).then_some(1),
             limit: Some((if id == 1 { Limit::Pacing } else { Limit::Path }, 1.0)),
-            spark_bps: vec![],
+            sparkline_bps: vec![],
         }
     }
 
@@ -163,14 +167,14 @@ mod tests {
         let by = |by, order: &[String]| -> Vec<(String, usize, f64)> {
             totals(lines.iter(), by, order).into_iter().map(|t| (t.name, t.flows, t.rate_bps)).collect()
         };
-        assert_eq!(by(By::Process, &[]), [("a/7".into(), 2, 6e6), ("(unknown)".into(), 2, 2e6)]);
-        assert_eq!(by(By::Remote, &[]), [("10.0.0.8".into(), 1, 5e6), ("10.0.0.9".into(), 3, 3e6)]);
+        assert_eq!(by(TotalsBy::Process, &[]), [("a/7".into(), 2, 6e6), ("(unknown)".into(), 2, 2e6)]);
+        assert_eq!(by(TotalsBy::Remote, &[]), [("10.0.0.8".into(), 1, 5e6), ("10.0.0.9".into(), 3, 3e6)]);
         assert_eq!(
-            by(By::Bottleneck, &[]),
+            by(TotalsBy::Bottleneck, &[]),
             [("bottleneck-1".into(), 2, 6e6), (NO_BOTTLENECK.into(), 2, 2e6)]
         );
         let kept = ["10.0.0.9".to_owned()];
-        assert_eq!(by(By::Remote, &kept)[0].0, "10.0.0.9");
+        assert_eq!(by(TotalsBy::Remote, &kept)[0].0, "10.0.0.9");
         let all = sum(String::new(), lines.iter());
         assert_eq!((all.flows, all.cwnd, all.srtt_us, all.retransmits), (4, 30, Some(2000), 10));
         assert_eq!(all.limit, Some(Limit::Path));

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_account_reads_as_a_sum() {
+    fn an_account_is_printed_as_a_sum() {
         let cpu = |cpu, seen, kept, lost| CpuAccount {
             cpu: Some(cpu),
             seen,

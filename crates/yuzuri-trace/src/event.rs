@@ -98,8 +98,8 @@ words! {
         TimedOut = 17 "timed-out",
         /// A program or the kernel chose another congestion control.
         Chosen = 18 "chosen",
-        /// The record of the close was lost; a census found the connection closed. The event's time
-        /// is that of the census, and only the flow is known: it closed between its previous record
+        /// The record of the close was lost; a dump found the connection closed. The event's time
+        /// is that of the dump, and only the flow is known: it closed between its previous record
         /// and then.
         CloseNotSeen = 19 "close-not-seen",
     }
@@ -207,7 +207,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// The close of a flow that a census found closed.
+    /// The close of a flow that a dump found closed.
     pub fn close_not_seen(flow: FlowId, mono_ns: u64, place: Place) -> Event {
         let kind = Kind::Close;
         let reason = Reason::CloseNotSeen;
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_come_back() {
+    fn words_round_trip() {
         for &kind in Kind::ALL {
             assert_eq!(Kind::from_name(kind.name()), Some(kind));
         }

@@ -432,14 +432,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in "\\PC{0,80}") {
+        fn arbitrary_text_is_parsed_or_refused(text in "\\PC{0,80}") {
             if let Ok(filter) = text.parse::<Filter>() {
                 prop_assert_eq!(filter.to_string().parse::<Filter>().unwrap(), filter);
             }
         }
 
         #[test]
-        fn a_filter_comes_back_from_its_text(ports in prop::collection::vec(1u16.., 0..4), len in 0u8..=32, a: u32) {
+        fn a_filter_round_trips_through_its_text(ports in prop::collection::vec(1u16.., 0..4), len in 0u8..=32, a: u32) {
             let mut text: String = ports.iter().map(|p| format!("rport:{p} ")).collect();
             text += &format!("addr:{}/{len}", Ipv4Addr::from_bits(a));
             let filter: Filter = text.parse().unwrap();

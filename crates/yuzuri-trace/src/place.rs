@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_comes_back() {
+    fn a_name_round_trips() {
         let place = Place::named("tcp_enter_loss");
         assert_eq!(place.name(), "tcp_enter_loss");
         assert_eq!(place, Place::named("tcp_enter_loss"));

@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_left_that_a_terminal_obeys() {
+    fn control_characters_are_replaced() {
         assert_eq!(visible("\x1b]0;root\x07\u{9b}2J\r譲り\tit\n"), "?]0;root??2J?譲り?it\n");
         assert!(matches!(visible("sshd"), Cow::Borrowed("sshd")));
     }

@@ -86,24 +86,24 @@ fn a_writer_that_runs_until_it_is_killed() {
 }
 
 /// Kills its process when dropped, so that none is left behind.
-struct Victim(Child, PathBuf);
+struct KilledWriter(Child, PathBuf);
 
-impl Victim {
-    fn start(path: PathBuf, haste: bool) -> Victim {
+impl KilledWriter {
+    fn start(path: PathBuf, haste: bool) -> KilledWriter {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "a_writer_that_runs_until_it_is_killed", "--ignored"]);
         command.env(TO, &path).stdout(Stdio::null()).stderr(Stdio::null());
         if haste {
             command.env(HASTE, "1");
         }
-        let victim = Victim(command.spawn().unwrap(), path);
+        let killed_writer = KilledWriter(command.spawn().unwrap(), path);
         let deadline = Instant::now() + Duration::from_secs(60);
         // A file whose writer was killed within its head would not be a recording yet.
-        while Reader::open(&victim.1).is_err() {
+        while Reader::open(&killed_writer.1).is_err() {
             assert!(Instant::now() < deadline, "the writer did not start");
             std::thread::sleep(Duration::from_millis(2));
         }
-        victim
+        killed_writer
     }
 
     /// Kills it with `kill -9`, and returns the recorded events.
@@ -123,14 +123,14 @@ impl Victim {
 
     fn wait_for_writes(&self, number: u64) {
         let deadline = Instant::now() + Duration::from_secs(60);
-        while Victim::writes(&self.1) < number {
-            assert!(Instant::now() < deadline, "the writer stands still");
+        while KilledWriter::writes(&self.1) < number {
+            assert!(Instant::now() < deadline, "the writer makes no progress");
             std::thread::sleep(Duration::from_millis(2));
         }
     }
 }
 
-impl Drop for Victim {
+impl Drop for KilledWriter {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -144,18 +144,18 @@ fn in_order(events: &[Event]) {
 #[test]
 fn kill_9_loses_at_most_the_last_second() {
     let folder = tempfile::tempdir().unwrap();
-    let victims: Vec<Victim> =
-        (0..6).map(|n| Victim::start(folder.path().join(format!("{n}.arrows")), false)).collect();
+    let killed_writers: Vec<KilledWriter> =
+        (0..6).map(|n| KilledWriter::start(folder.path().join(format!("{n}.arrows")), false)).collect();
     // By the writer's clock: a row waits this long, and is written by the first write after it.
     let waiting = (FLUSH_AFTER.as_millis() / STEP.as_millis()) as u64;
-    for (victim, number) in victims.into_iter().zip(0..) {
+    for (killed_writer, number) in killed_writers.into_iter().zip(0..) {
         // Each writer is killed at another moment of its second, and always after a first commit.
-        victim.wait_for_writes(waiting * 3 / 2 + number * waiting / 4);
-        let path = victim.1.clone();
-        let events = victim.kill();
+        killed_writer.wait_for_writes(waiting * 3 / 2 + number * waiting / 4);
+        let path = killed_writer.1.clone();
+        let events = killed_writer.kill();
         in_order(&events);
         // A commit may have come before its write was counted.
-        let lost = Victim::writes(&path).saturating_sub(events.len() as u64 / ROWS);
+        let lost = KilledWriter::writes(&path).saturating_sub(events.len() as u64 / ROWS);
         println!("killed after {} events, {:?} of them not kept", events.len(), STEP * lost as u32);
         // A caller that flushes every 100 ms, as required, loses less than a second.
         assert!(lost <= waiting, "{:?} lost", STEP * lost as u32);
@@ -169,10 +169,10 @@ fn kill_9_within_a_commit_leaves_a_readable_file() {
     let folder = tempfile::tempdir().unwrap();
     let mut behind_the_end = 0;
     for round in 0..30u64 {
-        let victim = Victim::start(folder.path().join(format!("{round}.arrows")), true);
+        let killed_writer = KilledWriter::start(folder.path().join(format!("{round}.arrows")), true);
         std::thread::sleep(Duration::from_micros(500 + round * 1700));
-        let path = victim.1.clone();
-        let events = victim.kill();
+        let path = killed_writer.1.clone();
+        let events = killed_writer.kill();
         in_order(&events);
         // A kill during a commit leaves bytes behind the end marker.
         let mut reader = Reader::open(&path).unwrap();
@@ -205,7 +205,7 @@ fn on_a_small_disk(bytes: usize, test: impl FnOnce(&Path) + Send + 'static) {
 }
 
 #[test]
-fn a_full_disk_leaves_a_readable_file_and_recording_goes_on_when_there_is_room() {
+fn a_full_disk_leaves_a_readable_file_and_recording_continues_when_there_is_room() {
     on_a_small_disk(2 << 20, |folder| {
         let ballast = folder.join("ballast");
         std::fs::write(&ballast, vec![1; 1 << 20]).unwrap();
@@ -356,7 +356,7 @@ fn a_limit_on_file_sizes_leaves_a_finished_file_that_reports_what_is_missing() {
 /// The rows of a finish whose account did not include the loss: the writer corrects the last
 /// account.
 #[test]
-fn what_the_last_batch_loses_is_in_the_account_that_is_in_the_file() {
+fn losses_of_the_last_batch_are_in_the_files_account() {
     on_a_small_disk(128 << 10, |folder| {
         let path = folder.join("a.arrows");
         let mut writer = Writer::create(&path, &common::session(), false).unwrap();
@@ -375,7 +375,7 @@ fn what_the_last_batch_loses_is_in_the_account_that_is_in_the_file() {
 }
 
 #[test]
-fn a_disk_without_any_room_is_said_at_the_start_and_no_empty_file_stays() {
+fn a_full_disk_is_reported_at_the_start_and_leaves_no_empty_file() {
     on_a_small_disk(64 << 10, |folder| {
         let mut ballast = std::fs::File::create(folder.join("ballast")).unwrap();
         while std::io::Write::write_all(&mut ballast, &[1; 4096]).is_ok() {}

@@ -54,7 +54,7 @@ fn all_of_it(bytes: &[u8]) -> Result<(Vec<Item>, Option<Tail>), ReadError> {
 }
 
 #[test]
-fn cut_off_at_any_byte_what_came_before_is_there() {
+fn a_file_truncated_at_any_byte_keeps_its_earlier_rows() {
     let (whole, tail) = all_of_it(small()).unwrap();
     assert_eq!(tail, Some(Tail::Complete));
     let (mut seen, mut heads) = (0, 0);
@@ -137,7 +137,7 @@ proptest! {
     }
 
     #[test]
-    fn noise_is_not_a_recording(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn random_bytes_are_not_a_recording(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         let error = all_of_it(&bytes).unwrap_err();
         prop_assert!(matches!(error, ReadError::NotARecording { .. }), "{}", error);
         yuzuri_testnet::attack("noise as a recording", 1, "files", "refused");
@@ -146,7 +146,7 @@ proptest! {
 
 /// Files that once made a reader panic (found by the fuzzer).
 #[test]
-fn what_once_did_harm_does_none() {
+fn inputs_of_former_faults_are_handled() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hostile");
     let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(!files.is_empty());
@@ -234,7 +234,7 @@ fn a_later_minor_version_is_read_as_far_as_it_is_known() {
 }
 
 #[test]
-fn a_newer_format_is_refused_with_what_to_do() {
+fn a_newer_format_is_refused_with_advice() {
     let bytes = foreign(head("2"), vec![texts("kind", vec![]), numbers("mono_ns", vec![])]);
     let error = Reader::new(&bytes[..], "x.arrows").err().unwrap();
     assert!(matches!(error, ReadError::Newer { .. }));

@@ -32,7 +32,7 @@ impl Write for Pipe {
 }
 
 #[test]
-fn what_is_written_is_read_back_while_it_is_made_and_at_the_end() {
+fn a_pipe_is_readable_while_it_is_written_and_at_the_end() {
     let flow = Flow { id: FlowId(7), ..Flow::default() };
     let event = |mono_ns| Item::Event(Event { flow: FlowId(7), mono_ns, ..Event::default() });
     let (now, into) = (Instant::now(), Pipe::default());

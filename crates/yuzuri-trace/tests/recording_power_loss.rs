@@ -123,7 +123,7 @@ fn cut_at(of: &Recorded, at: usize) {
 /// At random positions, at one of [`END_MARK_STEP`] bytes of the end mark, and at the ends of
 /// batches and next to them. `recording_hostile` truncates a small recording at every byte.
 #[test]
-fn cut_anywhere_the_whole_batches_are_read_and_it_is_said() {
+fn a_truncated_file_gives_its_whole_batches_and_is_reported() {
     let mut random = random();
     for of in [short(), long()] {
         let length = of.bytes.len();
@@ -160,7 +160,7 @@ fn a_stream_that_ends_between_batches_is_not_taken_for_a_finished_one() {
 
 /// Pages of 4 kB that the file system had allocated but not written read as zeros.
 #[test]
-fn pages_that_never_reached_the_disk_are_said() {
+fn pages_that_never_reached_the_disk_are_reported() {
     const PAGE: usize = 4096;
     let Recorded { bytes, batches, .. } = long();
     let mut random = random();

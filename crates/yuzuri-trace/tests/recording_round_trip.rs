@@ -123,7 +123,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn anything_comes_back(slices in prop::collection::vec(prop::collection::vec(items(), 0..40), 0..6)) {
+    fn all_items_round_trip(slices in prop::collection::vec(prop::collection::vec(items(), 0..40), 0..6)) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.arrows");
         let mut now = Instant::now();
@@ -144,7 +144,7 @@ proptest! {
 
     /// A conversion never fails on what a writer wrote, whatever the values.
     #[test]
-    fn anything_converts(items in prop::collection::vec(items(), 0..60)) {
+    fn all_items_convert(items in prop::collection::vec(items(), 0..60)) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.arrows");
         let mut writer = Writer::create(&path, &common::session(), false).unwrap();
@@ -225,7 +225,7 @@ fn a_reader_beside_the_writer_always_sees_a_whole_recording() {
 }
 
 #[test]
-fn a_file_that_is_there_is_not_overwritten_unasked() {
+fn an_existing_file_is_not_overwritten_without_the_option() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.arrows");
     std::fs::write(&path, "precious").unwrap();
@@ -241,7 +241,7 @@ fn a_file_that_is_there_is_not_overwritten_unasked() {
 }
 
 #[test]
-fn what_cannot_be_a_recording_is_refused_in_words() {
+fn a_file_that_is_no_recording_is_refused_with_a_reason() {
     let folder = tempfile::tempdir().unwrap();
     let refused = Writer::create(folder.path(), &common::session(), true).err().unwrap();
     assert!(matches!(refused, RecordError::NotAFile { .. }), "{refused}");

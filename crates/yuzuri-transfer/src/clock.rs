@@ -16,7 +16,7 @@ pub(crate) struct Reading {
     /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`, nanoseconds.
     pub offset_ns: i64,
     /// Uncertainty of `offset_ns`, nanoseconds.
-    pub doubt_ns: i64,
+    pub uncertainty_ns: i64,
 }
 
 impl Reading {
@@ -30,16 +30,16 @@ impl Reading {
             Reading {
                 mono_ns: after.max(0) as u64,
                 offset_ns: real - before - (after - before) / 2,
-                doubt_ns: (after - before) / 2 + 1,
+                uncertainty_ns: (after - before) / 2 + 1,
             }
         };
         let mut best = once();
         for _ in 0..4 {
-            if best.doubt_ns < 500 {
+            if best.uncertainty_ns < 500 {
                 break;
             }
             let again = once();
-            if again.doubt_ns < best.doubt_ns {
+            if again.uncertainty_ns < best.uncertainty_ns {
                 best = again;
             }
         }
@@ -68,7 +68,7 @@ pub(crate) struct Clock {
 
 /// Offset changes up to this size count as read error, not as a clock step, nanoseconds. The
 /// uncertainties of both readings are added to it.
-const STEP_NS: i64 = 20_000;
+const MIN_STEP_NS: i64 = 20_000;
 
 impl Clock {
     pub(crate) fn new(now: Reading) -> Clock {
@@ -78,7 +78,8 @@ impl Clock {
     /// Records a new reading and detects a clock step.
     pub(crate) fn update(&mut self, now: Reading) {
         let change = now.offset_ns.wrapping_sub(self.latest.offset_ns).saturating_abs();
-        if change > STEP_NS.saturating_add(now.doubt_ns).saturating_add(self.latest.doubt_ns) {
+        if change > MIN_STEP_NS.saturating_add(now.uncertainty_ns).saturating_add(self.latest.uncertainty_ns)
+        {
             self.stepped = Some((self.latest.offset_ns, now.mono_ns));
         }
         self.latest = now;
@@ -113,7 +114,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn reading(mono_ns: u64, offset_ns: i64) -> Reading {
-        Reading { mono_ns, offset_ns, doubt_ns: 100 }
+        Reading { mono_ns, offset_ns, uncertainty_ns: 100 }
     }
 
     #[test]

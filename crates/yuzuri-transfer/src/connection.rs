@@ -11,10 +11,10 @@ use crate::gate::Gate;
 use crate::ledger::{Ledger, PendingBuffer, Polled};
 use crate::options::{Budget, SendOptions, ShownConnection};
 use crate::payload::piece;
-use crate::spread::Spread;
 use crate::stamps::{Stats, decode};
 use crate::sys::{self, PollFd, StampKind, poll_fd};
 use crate::tcp_info::TcpInfo;
+use crate::throughput_histogram::RateHistogram;
 use parking_lot::Mutex;
 use socket2::Socket;
 use std::io;
@@ -25,9 +25,9 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// Interval of the `TCP_INFO` progress check when buffer times come from kernel timestamps.
-const CHECK: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Interval of `TCP_INFO` polling when no kernel timestamps are available.
-const POLL: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Bounds of the interval at which a closed gate is checked again: long enough to keep the cost
 /// low, short enough to keep the path from running empty.
 const MIN_GATE_CHECK: Duration = Duration::from_millis(1);
@@ -66,16 +66,16 @@ pub(crate) struct Shared<'a> {
     /// The caller's stop flag.
     pub stop: &'a AtomicBool,
     /// Set when a connection fails or the report cannot be written; all connections then end.
-    pub halt: AtomicBool,
+    pub cancelled: AtomicBool,
     pub deadline: Option<Instant>,
     /// Bytes acknowledged on all connections.
     pub acked: AtomicU64,
 }
 
 impl Shared<'_> {
-    fn is_over(&self) -> bool {
+    fn must_end(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
-            || self.halt.load(Ordering::Relaxed)
+            || self.cancelled.load(Ordering::Relaxed)
             || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 }
@@ -126,7 +126,7 @@ pub(crate) struct Connection<'a> {
     reported_acked: u64,
     input_open: bool,
     peer_text: Vec<u8>,
-    spread: Spread,
+    throughput_histogram: RateHistogram,
     buffers: u64,
     buffers_by_tcp_info: u64,
 }
@@ -201,7 +201,7 @@ impl<'a> Connection<'a> {
             reported_acked: 0,
             input_open: true,
             peer_text: Vec::new(),
-            spread: Spread::default(),
+            throughput_histogram: RateHistogram::default(),
             buffers: 0,
             buffers_by_tcp_info: 0,
         }
@@ -211,7 +211,7 @@ impl<'a> Connection<'a> {
     pub(crate) fn run(mut self) -> Outcome {
         let failure = self.transfer().err();
         if failure.is_some() {
-            self.shared.halt.store(true, Ordering::Relaxed);
+            self.shared.cancelled.store(true, Ordering::Relaxed);
         }
         self.close(failure)
     }
@@ -220,7 +220,7 @@ impl<'a> Connection<'a> {
         let mut next_check = Instant::now();
         let mut ended_at: Option<Instant> = None;
         loop {
-            if ended_at.is_none() && self.shared.is_over() {
+            if ended_at.is_none() && self.shared.must_end() {
                 ended_at = Some(Instant::now());
                 self.end_current_buffer();
             }
@@ -249,7 +249,8 @@ impl<'a> Connection<'a> {
             }
             if Instant::now() >= next_check {
                 self.check_progress()?;
-                next_check = Instant::now() + if self.stamps.is_some() { CHECK } else { POLL };
+                next_check =
+                    Instant::now() + if self.stamps.is_some() { CHECK_INTERVAL } else { POLL_INTERVAL };
             }
         }
     }
@@ -332,7 +333,7 @@ impl<'a> Connection<'a> {
                 }
             }
             let Some(writing) = &self.writing else { return Ok(()) };
-            let room = self.room(writing.remaining())?;
+            let room = self.allowed_bytes(writing.remaining())?;
             let Some(writing) = &mut self.writing else { return Ok(()) };
             let mut data = piece(writing.written, writing.remaining());
             if room < data.len() as u64 {
@@ -364,7 +365,7 @@ impl<'a> Connection<'a> {
                 && let Some(writing) = self.writing.take()
             {
                 self.ledger.add(writing.buffer);
-                if self.shared.is_over() {
+                if self.shared.must_end() {
                     return Ok(());
                 }
                 self.start_next_buffer();
@@ -375,14 +376,14 @@ impl<'a> Connection<'a> {
 
     /// Number of bytes that the gate allows to be written. If this is 0, the gate is checked again
     /// after an eighth of the RTT, clamped to [`MIN_GATE_CHECK`] and [`MAX_GATE_CHECK`].
-    fn room(&mut self, remaining: u64) -> Result<u64, Failure> {
+    fn allowed_bytes(&mut self, remaining: u64) -> Result<u64, Failure> {
         // Avoids a `TCP_INFO` system call when the gate is not in use.
         if !self.gate.is_limited() {
             return Ok(u64::MAX);
         }
         let info = self.info()?;
         let outstanding = self.written - self.acked_in(&info);
-        let room = self.gate.room(outstanding, remaining, info.mss);
+        let room = self.gate.allowed_bytes(outstanding, remaining, info.mss);
         if room == 0 {
             let eighth_of_rtt = Duration::from_micros(u64::from(info.srtt_us) / 8);
             self.gate_closed_until =
@@ -428,7 +429,7 @@ impl<'a> Connection<'a> {
             self.buffers += 1;
             self.buffers_by_tcp_info += u64::from(buffer.source == BufferSource::TcpInfo);
             if buffer.complete {
-                self.spread.add(buffer.throughput_bps);
+                self.throughput_histogram.add(buffer.throughput_bps);
             }
             (self.report)(Message::Buffer(Box::new(buffer)));
         }

@@ -288,16 +288,16 @@ fn congestion_control_text(name: &str, available: &str, source: &io::Error) -> S
     }
 }
 
-fn read_names(path: &str) -> Option<String> {
+fn read_text(path: &str) -> Option<String> {
     Some(std::fs::read_to_string(Path::new(path)).ok()?.trim().to_owned())
 }
 
 pub(crate) fn available_congestion_control() -> String {
-    read_names("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default()
+    read_text("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default()
 }
 
 fn allowed_congestion_control() -> Option<String> {
-    read_names("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
+    read_text("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
 }
 
 fn peer_text_note(peer_text: &Option<String>) -> String {

@@ -22,7 +22,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Maximum number of bytes read from one connection before the next one is served.
 const MAX_READ_BYTES: usize = 4 << 20;
 /// How much longer than requested the other end may send: data in flight still arrives.
-const OUTSTANDING: Duration = Duration::from_secs(2);
+const OUTSTANDING_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// An event of a transfer in reverse. With `--json`, each event is one line of JSON with its kind
 /// under `type`.
@@ -160,7 +160,7 @@ impl Fetch {
             };
             let total = options.limits.total_bytes(options.buffer_bytes);
             let request = Request { bytes: total.map(share), time: options.limits.deadline() };
-            connection.ask(&request)?;
+            connection.send_request(&request)?;
         }
         Ok(Fetch { connections, started: Instant::now() })
     }
@@ -171,15 +171,16 @@ impl Fetch {
         report: &mut dyn Report<FetchEvent>,
         stop: &AtomicBool,
     ) -> Result<FetchSummary, SendError> {
-        let ends = options.limits.deadline().and_then(|time| self.started.checked_add(time + OUTSTANDING));
+        let deadline =
+            options.limits.deadline().and_then(|time| self.started.checked_add(time + OUTSTANDING_TIMEOUT));
         let mut last_progress = (self.started, 0);
         let mut fds: Vec<PollFd> = Vec::new();
-        let over = |fetch: &Fetch| {
+        let has_ended = |fetch: &Fetch| {
             stop.load(Ordering::Relaxed)
-                || ends.is_some_and(|ends| Instant::now() >= ends)
+                || deadline.is_some_and(|deadline| Instant::now() >= deadline)
                 || !fetch.connections.iter().any(|connection| connection.open)
         };
-        while !over(&self) {
+        while !has_ended(&self) {
             fds.clear();
             let events = |connection: &Connection| if connection.open { libc::POLLIN } else { 0 };
             // Negative descriptors are ignored (poll(2)).
@@ -245,7 +246,7 @@ impl Fetch {
 impl Connection {
     /// Sends the request and closes this direction: a peer that does not know the request then
     /// closes, too.
-    fn ask(&self, request: &Request) -> Result<(), SendError> {
+    fn send_request(&self, request: &Request) -> Result<(), SendError> {
         let line = request.line();
         let doing = || format!("ask {} to send", self.peer);
         let written = sys::write(&self.socket, line.as_bytes(), None)

@@ -2,7 +2,7 @@
 
 use crate::clock::{Clock, Reading};
 use crate::events::{Buffer, BufferSource, ca_state_name, rate_bps};
-use crate::stamps::{Stamp, Stats, What};
+use crate::stamps::{Stamp, StampEvent, Stats};
 use crate::tcp_info::TcpInfo;
 use std::collections::VecDeque;
 
@@ -151,17 +151,17 @@ impl Ledger {
         let Some(at) = found else { return Vec::new() };
         let entry = &mut self.entries[at];
         let mono_ns = clock.to_mono(stamp.unix_ns, entry.buffer.first_write.mono_ns);
-        match stamp.what {
+        match stamp.event {
             // Retransmissions are timestamped again; the first transmission counts.
-            What::Sent => {
+            StampEvent::Sent => {
                 entry.sent.get_or_insert((mono_ns, stamp.stats));
                 Vec::new()
             }
-            What::Wire => {
+            StampEvent::Wire => {
                 entry.wire.get_or_insert(mono_ns);
                 Vec::new()
             }
-            What::Acked => {
+            StampEvent::Acked => {
                 self.stamped = true;
                 let end = entry.buffer.end;
                 self.note_acked(end, mono_ns);
@@ -257,10 +257,10 @@ mod tests {
     const OFFSET: i64 = 1_700_000_000_000_000_000;
 
     fn reading(mono_ns: u64) -> Reading {
-        Reading { mono_ns, offset_ns: OFFSET, doubt_ns: 50 }
+        Reading { mono_ns, offset_ns: OFFSET, uncertainty_ns: 50 }
     }
 
-    fn under_way(index: u64, start: u64, end: u64, at: u64) -> PendingBuffer {
+    fn pending_buffer(index: u64, start: u64, end: u64, at: u64) -> PendingBuffer {
         PendingBuffer {
             index,
             start,
@@ -272,12 +272,12 @@ mod tests {
         }
     }
 
-    fn stamp(what: What, byte: u64, at: u64, cwnd: u32) -> Stamp {
+    fn stamp(event: StampEvent, byte: u64, at: u64, cwnd: u32) -> Stamp {
         let stats = Stats { cwnd: Some(cwnd), srtt_us: Some(1000), ..Default::default() };
-        Stamp { what, byte: byte as u32, unix_ns: OFFSET + at as i64, stats }
+        Stamp { event, byte: byte as u32, unix_ns: OFFSET + at as i64, stats }
     }
 
-    fn nobody_asks() -> Stats {
+    fn unused_stats() -> Stats {
         panic!("nothing was missing")
     }
 
@@ -287,15 +287,23 @@ mod tests {
         let start = 5 << 32;
         let clock = Clock::new(reading(10_000_000_000));
         let mut ledger = Ledger::new(3);
-        ledger.add(under_way(7, start, start + 1_000_000, 1_000_000_000));
+        ledger.add(pending_buffer(7, start, start + 1_000_000, 1_000_000_000));
         let last = start + 999_999;
-        assert!(ledger.stamp(&stamp(What::Sent, last, 1_600_000_000, 40), &clock, nobody_asks).is_empty());
-        assert!(ledger.stamp(&stamp(What::Wire, last, 1_610_000_000, 40), &clock, nobody_asks).is_empty());
-        assert!(ledger.stamp(&stamp(What::Sent, last, 1_700_000_000, 1), &clock, nobody_asks).is_empty());
         assert!(
-            ledger.stamp(&stamp(What::Acked, last - 1, 1_750_000_000, 1), &clock, nobody_asks).is_empty()
+            ledger.stamp(&stamp(StampEvent::Sent, last, 1_600_000_000, 40), &clock, unused_stats).is_empty()
         );
-        let finished = ledger.stamp(&stamp(What::Acked, last, 1_800_000_000, 2), &clock, nobody_asks);
+        assert!(
+            ledger.stamp(&stamp(StampEvent::Wire, last, 1_610_000_000, 40), &clock, unused_stats).is_empty()
+        );
+        assert!(
+            ledger.stamp(&stamp(StampEvent::Sent, last, 1_700_000_000, 1), &clock, unused_stats).is_empty()
+        );
+        assert!(
+            ledger
+                .stamp(&stamp(StampEvent::Acked, last - 1, 1_750_000_000, 1), &clock, unused_stats)
+                .is_empty()
+        );
+        let finished = ledger.stamp(&stamp(StampEvent::Acked, last, 1_800_000_000, 2), &clock, unused_stats);
         assert_eq!(finished.len(), 1);
         let buffer = &finished[0];
         assert_eq!((buffer.connection, buffer.index, buffer.bytes, buffer.cwnd), (3, 7, 1_000_000, 40));
@@ -311,9 +319,13 @@ mod tests {
     fn carried_bytes_include_those_before_the_buffer() {
         let clock = Clock::new(reading(10_000_000_000));
         let mut ledger = Ledger::new(0);
-        ledger.add(PendingBuffer { acked_at_first_write: 800_000, ..under_way(1, 1_000_000, 2_000_000, 0) });
-        ledger.stamp(&stamp(What::Sent, 1_999_999, 900_000_000, 9), &clock, nobody_asks);
-        let finished = ledger.stamp(&stamp(What::Acked, 1_999_999, 1_000_000_000, 9), &clock, nobody_asks);
+        ledger.add(PendingBuffer {
+            acked_at_first_write: 800_000,
+            ..pending_buffer(1, 1_000_000, 2_000_000, 0)
+        });
+        ledger.stamp(&stamp(StampEvent::Sent, 1_999_999, 900_000_000, 9), &clock, unused_stats);
+        let finished =
+            ledger.stamp(&stamp(StampEvent::Acked, 1_999_999, 1_000_000_000, 9), &clock, unused_stats);
         assert_eq!((finished[0].throughput_bps, finished[0].carried_bps), (8_000_000, 9_600_000));
     }
 
@@ -321,11 +333,11 @@ mod tests {
     fn a_lost_timestamp_is_replaced_and_marked() {
         let clock = Clock::new(reading(10_000_000_000));
         let mut ledger = Ledger::new(0);
-        ledger.add(under_way(0, 0, 100, 0));
-        ledger.add(under_way(1, 100, 200, 10));
-        ledger.stamp(&stamp(What::Sent, 199, 500, 8), &clock, nobody_asks);
-        let stand_in = || Stats { cwnd: Some(5), ..Default::default() };
-        let finished = ledger.stamp(&stamp(What::Acked, 199, 1000, 8), &clock, stand_in);
+        ledger.add(pending_buffer(0, 0, 100, 0));
+        ledger.add(pending_buffer(1, 100, 200, 10));
+        ledger.stamp(&stamp(StampEvent::Sent, 199, 500, 8), &clock, unused_stats);
+        let tcp_info_stats = || Stats { cwnd: Some(5), ..Default::default() };
+        let finished = ledger.stamp(&stamp(StampEvent::Acked, 199, 1000, 8), &clock, tcp_info_stats);
         assert_eq!(finished.len(), 2);
         assert_eq!(
             (finished[0].source, finished[0].cwnd, finished[0].sent_mono_ns),
@@ -338,7 +350,7 @@ mod tests {
     fn polling_reports_sending_and_acknowledgement() {
         let clock = Clock::new(reading(0));
         let mut ledger = Ledger::new(0);
-        ledger.add(under_way(0, 0, 1000, 5));
+        ledger.add(pending_buffer(0, 0, 1000, 5));
         let polled = |cwnd, sent, acked, mono_ns| Polled {
             info: TcpInfo { cwnd, ssthresh: SSTHRESH_INFINITE, ..Default::default() },
             mono_ns,

@@ -62,11 +62,11 @@ mod receive;
 mod report;
 mod reverse;
 mod send;
-mod spread;
 mod stamps;
 mod sys;
 mod target;
 mod tcp_info;
+mod throughput_histogram;
 
 pub use error::{FailureKind, ReceiveError, SendError};
 pub use events::{

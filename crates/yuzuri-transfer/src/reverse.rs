@@ -26,7 +26,7 @@ pub(crate) struct Request {
 
 /// The kinds of beginnings of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Beginning {
+pub(crate) enum FirstBytes {
     /// Buffers, of which these are the first bytes.
     Data,
     /// The beginning of a request.
@@ -65,18 +65,18 @@ impl Request {
     }
 }
 
-impl Beginning {
+impl FirstBytes {
     /// Classifies the first bytes of a connection.
-    pub(crate) fn of(bytes: &[u8]) -> Beginning {
+    pub(crate) fn of(bytes: &[u8]) -> FirstBytes {
         let known = bytes.len().min(REQUEST.len());
         if bytes[..known] != REQUEST.as_bytes()[..known] {
-            return Beginning::Data;
+            return FirstBytes::Data;
         }
         let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else {
-            return if bytes.len() < MAX_REQUEST_BYTES { Beginning::Part } else { Beginning::Unknown };
+            return if bytes.len() < MAX_REQUEST_BYTES { FirstBytes::Part } else { FirstBytes::Unknown };
         };
         let line = std::str::from_utf8(&bytes[known..end]).ok();
-        line.and_then(Request::read).map_or(Beginning::Unknown, Beginning::Request)
+        line.and_then(Request::read).map_or(FirstBytes::Unknown, FirstBytes::Request)
     }
 }
 
@@ -87,30 +87,30 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_asked_is_read_back(bytes in proptest::option::of(any::<u64>()), ms in proptest::option::of(any::<u64>()), cut in any::<prop::sample::Index>()) {
+        fn a_request_is_parsed_back(bytes in proptest::option::of(any::<u64>()), ms in proptest::option::of(any::<u64>()), cut in any::<prop::sample::Index>()) {
             let request = Request { bytes, time: ms.map(Duration::from_millis) };
             let line = request.line();
             prop_assert!(line.len() < MAX_REQUEST_BYTES);
-            prop_assert_eq!(Beginning::of(line.as_bytes()), Beginning::Request(request));
+            prop_assert_eq!(FirstBytes::of(line.as_bytes()), FirstBytes::Request(request));
             // Wherever the line is cut, the receiver waits for the rest.
-            prop_assert_eq!(Beginning::of(&line.as_bytes()[..cut.index(line.len())]), Beginning::Part);
+            prop_assert_eq!(FirstBytes::of(&line.as_bytes()[..cut.index(line.len())]), FirstBytes::Part);
         }
 
         #[test]
-        fn whatever_comes_is_read(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = Beginning::of(&bytes);
-            let _ = Beginning::of(&[REQUEST.as_bytes(), &bytes].concat());
+        fn arbitrary_bytes_are_parsed(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = FirstBytes::of(&bytes);
+            let _ = FirstBytes::of(&[REQUEST.as_bytes(), &bytes].concat());
         }
     }
 
     #[test]
-    fn buffers_are_no_request_and_other_versions_are_unknown() {
-        assert_eq!(Beginning::of(crate::payload()), Beginning::Data);
-        assert_eq!(Beginning::of(b"yuzuri-reversed"), Beginning::Data);
-        assert_eq!(Beginning::of(b"yuzuri-reverse 2\n"), Beginning::Unknown);
-        assert_eq!(Beginning::of(b"yuzuri-reverse 1 colour=red\n"), Beginning::Unknown);
-        assert_eq!(Beginning::of(b"yuzuri-reverse 1 bytes=-1\n"), Beginning::Unknown);
+    fn buffers_are_not_requests_and_other_versions_are_unknown() {
+        assert_eq!(FirstBytes::of(crate::payload()), FirstBytes::Data);
+        assert_eq!(FirstBytes::of(b"yuzuri-reversed"), FirstBytes::Data);
+        assert_eq!(FirstBytes::of(b"yuzuri-reverse 2\n"), FirstBytes::Unknown);
+        assert_eq!(FirstBytes::of(b"yuzuri-reverse 1 colour=red\n"), FirstBytes::Unknown);
+        assert_eq!(FirstBytes::of(b"yuzuri-reverse 1 bytes=-1\n"), FirstBytes::Unknown);
         let long = [b"yuzuri-reverse 1 ".to_vec(), vec![b'0'; MAX_REQUEST_BYTES]].concat();
-        assert_eq!(Beginning::of(&long), Beginning::Unknown);
+        assert_eq!(FirstBytes::of(&long), FirstBytes::Unknown);
     }
 }

@@ -6,7 +6,7 @@ use crate::connection::{Connection, Failure, Message, Opened, Outcome, Shared, t
 use crate::events::{Note, Progress, SendEvent, SendSummary, rate_bps};
 use crate::options::Budget;
 use crate::report::{Report, report_failure};
-use crate::spread::Spread;
+use crate::throughput_histogram::RateHistogram;
 use crate::{SendError, SendOptions};
 use parking_lot::Mutex;
 use std::io;
@@ -54,7 +54,7 @@ fn run(
         options,
         budget: Mutex::new(Budget::new(options)),
         stop,
-        halt: AtomicBool::new(false),
+        cancelled: AtomicBool::new(false),
         deadline: options.limits.deadline().and_then(|time| started.checked_add(time)),
         acked: AtomicU64::new(0),
     };
@@ -81,7 +81,7 @@ struct Reporter<'a> {
     started: Instant,
     next_progress: Instant,
     last_progress: (Instant, u64),
-    spread: Spread,
+    throughput_histogram: RateHistogram,
     outcomes: Vec<Outcome>,
     report_error: Option<io::Error>,
 }
@@ -94,7 +94,7 @@ impl<'a> Reporter<'a> {
             started,
             next_progress: started + shared.options.progress_interval,
             last_progress: (started, 0),
-            spread: Spread::default(),
+            throughput_histogram: RateHistogram::default(),
             outcomes: Vec::new(),
             report_error: None,
         }
@@ -106,7 +106,7 @@ impl<'a> Reporter<'a> {
             match messages.recv_timeout(wait) {
                 Ok(Message::Buffer(buffer)) => {
                     if buffer.complete {
-                        self.spread.add(buffer.throughput_bps);
+                        self.throughput_histogram.add(buffer.throughput_bps);
                     }
                     self.pass_on(&SendEvent::Buffer(*buffer));
                 }
@@ -133,7 +133,7 @@ impl<'a> Reporter<'a> {
             && let Err(error) = self.report.report(event)
         {
             self.report_error = Some(error);
-            self.shared.halt.store(true, Ordering::Relaxed);
+            self.shared.cancelled.store(true, Ordering::Relaxed);
         }
     }
 
@@ -144,11 +144,11 @@ impl<'a> Reporter<'a> {
         let elapsed = now - self.started;
         let options = self.shared.options;
         let total_bytes = options.limits.total_bytes(options.buffer_bytes);
-        let by_time = self.shared.deadline.map(|deadline| deadline.saturating_duration_since(now));
-        let by_bytes = total_bytes
+        let time_left = self.shared.deadline.map(|deadline| deadline.saturating_duration_since(now));
+        let bytes_time = total_bytes
             .filter(|_| acked > 0)
             .map(|total| elapsed.mul_f64((total.saturating_sub(acked) as f64 / acked as f64).min(1e9)));
-        let remaining = [by_time, by_bytes].into_iter().flatten().min();
+        let remaining = [time_left, bytes_time].into_iter().flatten().min();
         Progress {
             elapsed_ns: nanos(elapsed),
             bytes_acked: acked,
@@ -196,7 +196,7 @@ impl<'a> Reporter<'a> {
             buffers: all().map(|connection| connection.buffers).sum(),
             duration_ns,
             throughput_bps: rate_bps(bytes_acked, duration_ns),
-            per_buffer: throughput_spread(&self.spread),
+            per_buffer: throughput_spread(&self.throughput_histogram),
             total_retrans: all().map(|connection| connection.total_retrans).sum(),
             stopped: self.shared.stop.load(Ordering::Relaxed),
             connections: all().cloned().collect(),

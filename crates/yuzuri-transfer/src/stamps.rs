@@ -7,7 +7,7 @@ use crate::sys::{SCM_TIMESTAMPING_OPT_STATS, SO_TIMESTAMPING_NEW, SO_TIMESTAMPIN
 
 /// The event that was timestamped (`SCM_TSTAMP_*`, linux/errqueue.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum StampEvent {
     /// The device driver accepted the packet (`SCM_TSTAMP_SND`).
     Wire,
     /// TCP passed the packet to the device queue (`SCM_TSTAMP_SCHED`). The literature calls this
@@ -41,7 +41,7 @@ pub(crate) struct Stats {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {
     /// The event.
-    pub what: What,
+    pub event: StampEvent,
     /// Number of the timestamped byte since timestamping was enabled, modulo 2^32.
     pub byte: u32,
     /// Time of the event, `CLOCK_REALTIME`, nanoseconds since the Unix epoch.
@@ -144,19 +144,19 @@ fn decode_time(raw: &[u8], wide: bool) -> Option<i64> {
 
 /// Decodes event and byte number from a `struct sock_extended_err`; `None` if it is not about a
 /// timestamp.
-fn decode_error(raw: &[u8]) -> Option<(What, u32)> {
+fn decode_error(raw: &[u8]) -> Option<(StampEvent, u32)> {
     let errno = u32_at(raw, 0)? as i32;
     let origin = *raw.get(4)?;
     if errno != libc::ENOMSG || origin != SO_EE_ORIGIN_TIMESTAMPING {
         return None;
     }
-    let what = match u32_at(raw, 8)? {
-        0 => What::Wire,
-        1 => What::Sent,
-        2 => What::Acked,
+    let event = match u32_at(raw, 8)? {
+        0 => StampEvent::Wire,
+        1 => StampEvent::Sent,
+        2 => StampEvent::Acked,
         _ => return None,
     };
-    Some((what, u32_at(raw, 12)?))
+    Some((event, u32_at(raw, 12)?))
 }
 
 /// Decodes the timestamp in the control data of one error queue message; `None` if there is none.
@@ -175,8 +175,8 @@ pub(crate) fn decode(control: &[u8]) -> Option<Stamp> {
             _ => {}
         }
     }
-    let (what, byte) = about?;
-    Some(Stamp { what, byte, unix_ns: time?, stats })
+    let (event, byte) = about?;
+    Some(Stamp { event, byte, unix_ns: time?, stats })
 }
 
 #[cfg(test)]
@@ -231,7 +231,7 @@ mod tests {
         let unix_ns = 1_700_000_000_123_456_789;
         for (level, kind) in [(libc::SOL_IP, libc::IP_RECVERR), (libc::SOL_IPV6, libc::IPV6_RECVERR)] {
             let stamp = decode(&stamp_control(level, kind, unix_ns, 1, 999_999, &stats)).unwrap();
-            assert_eq!((stamp.what, stamp.byte, stamp.unix_ns), (What::Sent, 999_999, unix_ns));
+            assert_eq!((stamp.event, stamp.byte, stamp.unix_ns), (StampEvent::Sent, 999_999, unix_ns));
             let expected = Stats {
                 cwnd: Some(42),
                 ssthresh: Some(30),
@@ -279,14 +279,14 @@ mod tests {
             let stats = attribute(TCP_NLA_SND_CWND, &cwnd.to_ne_bytes());
             let whole = stamp_control(libc::SOL_IP, libc::IP_RECVERR, 1_700_000_000_000_000_001, 2, byte, &stats);
             let stamp = decode(&whole).unwrap();
-            prop_assert_eq!((stamp.what, stamp.byte, stamp.stats.cwnd), (What::Acked, byte, Some(cwnd)));
-            let mut bent = whole.clone();
-            let at = at % bent.len();
-            bent[at] = value;
-            let _ = decode(&bent);
+            prop_assert_eq!((stamp.event, stamp.byte, stamp.stats.cwnd), (StampEvent::Acked, byte, Some(cwnd)));
+            let mut corrupted = whole.clone();
+            let at = at % corrupted.len();
+            corrupted[at] = value;
+            let _ = decode(&corrupted);
             // Truncation may only lose information, never yield a different byte or time.
             if let Some(stamp) = decode(&whole[..cut.min(whole.len())]) {
-                prop_assert_eq!((stamp.what, stamp.byte), (What::Acked, byte));
+                prop_assert_eq!((stamp.event, stamp.byte), (StampEvent::Acked, byte));
             }
         }
     }

@@ -228,7 +228,7 @@ pub(crate) fn poll(fds: &mut [PollFd], timeout: Duration) -> io::Result<usize> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::stamps::{Stamp, What, decode};
+    use crate::stamps::{Stamp, StampEvent, decode};
     use std::io::Read;
     use std::net::{TcpListener, TcpStream};
     use std::time::Instant;
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(write(stream, data, Some(kind)).unwrap(), data.len());
         let mut stamps = Vec::new();
         let started = Instant::now();
-        while stamps.last().is_none_or(|stamp: &Stamp| stamp.what != What::Acked) {
+        while stamps.last().is_none_or(|stamp: &Stamp| stamp.event != StampEvent::Acked) {
             assert!(started.elapsed() < Duration::from_secs(10), "{stamps:?}");
             poll(&mut [poll_fd(stream.as_raw_fd(), 0)], Duration::from_millis(100)).unwrap();
             while let Some(stamp) = read_error_queue(stream, decode).unwrap() {
@@ -265,10 +265,10 @@ mod tests {
                 sent += length as u32;
                 // Further timestamps of sending are tail loss probes (RFC 8985), because the peer
                 // delays its ACK.
-                let kinds: Vec<What> = stamps.iter().map(|stamp| stamp.what).collect();
+                let kinds: Vec<StampEvent> = stamps.iter().map(|stamp| stamp.event).collect();
                 assert_eq!(
                     (&kinds[..2], kinds.last()),
-                    (&[What::Sent, What::Wire][..], Some(&What::Acked)),
+                    (&[StampEvent::Sent, StampEvent::Wire][..], Some(&StampEvent::Acked)),
                     "{ip}"
                 );
                 assert!(stamps.iter().all(|stamp| stamp.byte == sent - 1), "{stamps:?}");

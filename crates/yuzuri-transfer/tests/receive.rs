@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 use yuzuri_transfer::{End, Listener, ReceiveError, ReceiveEvent, ReceiveOptions, Received, SendError};
 
-fn at_v4(receiving: &Receiving) -> SocketAddr {
+fn at_v4(receiving: &TestReceiver) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, receiving.address.port()).into()
 }
 
@@ -22,7 +22,7 @@ fn closed(event: &ReceiveEvent) -> Option<Received> {
 
 #[test]
 fn both_address_families_are_served_and_ipv4_is_shown_as_ipv4() {
-    let receiving = Receiving::start(receive_options());
+    let receiving = TestReceiver::start(receive_options());
     let port = receiving.address.port();
     for ip in [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
         let mut stream = TcpStream::connect((ip, port)).unwrap();
@@ -72,7 +72,7 @@ fn a_connection_beyond_the_limit_is_refused_with_a_reason_until_one_closes() {
         (ReceiveOptions { max_connections: 2, ..receive_options() }, "full"),
         (ReceiveOptions { max_per_peer: 2, ..receive_options() }, "too many connections from your address"),
     ] {
-        let receiving = Receiving::start(options);
+        let receiving = TestReceiver::start(options);
         let address = at_v4(&receiving);
         let first = TcpStream::connect(address).unwrap();
         let _second = TcpStream::connect(address).unwrap();
@@ -97,7 +97,7 @@ fn a_connection_beyond_the_limit_is_refused_with_a_reason_until_one_closes() {
 
 #[test]
 fn the_sender_reports_why_it_was_refused() {
-    let receiving = Receiving::start(ReceiveOptions { max_connections: 1, ..receive_options() });
+    let receiving = TestReceiver::start(ReceiveOptions { max_connections: 1, ..receive_options() });
     let _first = TcpStream::connect(at_v4(&receiving)).unwrap();
     receiving.wait(|event| matches!(event, ReceiveEvent::Accepted { .. }).then_some(()));
     let error = run(&options(at_v4(&receiving))).0.unwrap_err();
@@ -109,7 +109,7 @@ fn the_sender_reports_why_it_was_refused() {
 #[test]
 fn idle_connections_are_closed_and_busy_ones_stay() {
     let idle = Duration::from_millis(400);
-    let receiving = Receiving::start(ReceiveOptions { idle_timeout: idle, ..receive_options() });
+    let receiving = TestReceiver::start(ReceiveOptions { idle_timeout: idle, ..receive_options() });
     let mut silent = TcpStream::connect(at_v4(&receiving)).unwrap();
     let mut busy = TcpStream::connect(at_v4(&receiving)).unwrap();
     let silent_peer = silent.local_addr().unwrap();
@@ -133,7 +133,7 @@ fn idle_connections_are_closed_and_busy_ones_stay() {
 
 #[test]
 fn the_byte_limit_per_connection_holds() {
-    let receiving = Receiving::start(ReceiveOptions { max_bytes: Some(3_000_000), ..receive_options() });
+    let receiving = TestReceiver::start(ReceiveOptions { max_bytes: Some(3_000_000), ..receive_options() });
     let mut options = options(at_v4(&receiving));
     options.limits.bytes = Some(1 << 40);
     let error = run(&options).0.unwrap_err();
@@ -147,7 +147,7 @@ fn the_byte_limit_per_connection_holds() {
 #[test]
 fn the_time_limit_per_connection_holds() {
     let most = Duration::from_millis(300);
-    let receiving = Receiving::start(ReceiveOptions { max_time: Some(most), ..receive_options() });
+    let receiving = TestReceiver::start(ReceiveOptions { max_time: Some(most), ..receive_options() });
     let mut options = options(at_v4(&receiving));
     options.limits.time = Some(Duration::ZERO);
     let started = Instant::now();
@@ -161,7 +161,7 @@ fn the_time_limit_per_connection_holds() {
 #[test]
 fn the_receiver_ends_at_the_total_byte_limit() {
     let most = 5_000_000;
-    let receiving = Receiving::start(ReceiveOptions { max_total_bytes: Some(most), ..receive_options() });
+    let receiving = TestReceiver::start(ReceiveOptions { max_total_bytes: Some(most), ..receive_options() });
     let address = at_v4(&receiving);
     let mut idle = TcpStream::connect(address).unwrap();
     let mut options = options(address);
@@ -191,7 +191,7 @@ fn received_bytes_are_limited_by_default() {
 
 #[test]
 fn once_ends_after_the_first_senders_but_not_after_an_empty_connection() {
-    let receiving = Receiving::start(ReceiveOptions { once: true, ..receive_options() });
+    let receiving = TestReceiver::start(ReceiveOptions { once: true, ..receive_options() });
     // A port scan: a connection that opens and closes without data.
     drop(TcpStream::connect(at_v4(&receiving)).unwrap());
     assert_eq!(receiving.wait(closed).bytes, 0);
@@ -206,7 +206,7 @@ fn once_ends_after_the_first_senders_but_not_after_an_empty_connection() {
 
 #[test]
 fn a_reset_by_one_sender_does_not_affect_the_others() {
-    let receiving = Receiving::start(receive_options());
+    let receiving = TestReceiver::start(receive_options());
     let stream = TcpStream::connect(at_v4(&receiving)).unwrap();
     let socket = socket2::Socket::from(stream);
     socket.set_linger(Some(Duration::ZERO)).unwrap();
@@ -222,7 +222,7 @@ fn a_reset_by_one_sender_does_not_affect_the_others() {
 
 #[test]
 fn stopping_reports_open_connections() {
-    let receiving = Receiving::start(receive_options());
+    let receiving = TestReceiver::start(receive_options());
     let mut stream = TcpStream::connect(at_v4(&receiving)).unwrap();
     stream.write_all(&[0; 1000]).unwrap();
     let peer = stream.local_addr().unwrap();
@@ -243,7 +243,7 @@ fn memory_does_not_grow_with_the_bytes_sent() {
         let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
         statm.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 4096
     };
-    let receiving = Receiving::start(receive_options());
+    let receiving = TestReceiver::start(receive_options());
     let mut options = options(at_v4(&receiving));
     options.limits.buffers = Some(100);
     run(&options).0.unwrap();

@@ -19,7 +19,7 @@ fn reverse_options() -> ReceiveOptions {
     ReceiveOptions { reverse: true, ..receive_options() }
 }
 
-fn at_v4(receiving: &Receiving) -> SocketAddr {
+fn at_v4(receiving: &TestReceiver) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, receiving.address.port()).into()
 }
 
@@ -76,7 +76,7 @@ fn a_path_is_measured_in_reverse() {
 #[test]
 fn the_bytes_are_the_buffers_and_the_limits_of_the_receiver_hold() {
     let receiving =
-        Receiving::start(ReceiveOptions { max_bytes: Some(400_000), once: true, ..reverse_options() });
+        TestReceiver::start(ReceiveOptions { max_bytes: Some(400_000), once: true, ..reverse_options() });
     let mut stream = TcpStream::connect(at_v4(&receiving)).unwrap();
     // Wherever the data is cut.
     for part in [&b"yuzuri-"[..], b"reverse 1 bytes=1000000", b"\n"] {
@@ -93,8 +93,8 @@ fn the_bytes_are_the_buffers_and_the_limits_of_the_receiver_hold() {
 }
 
 #[test]
-fn a_time_limit_ends_it_at_both_ends() {
-    let receiving = Receiving::start(ReceiveOptions { once: true, ..reverse_options() });
+fn a_time_limit_ends_a_fetch_at_both_ends() {
+    let receiving = TestReceiver::start(ReceiveOptions { once: true, ..reverse_options() });
     let mut options = options(at_v4(&receiving));
     options.limits.time = Some(Duration::from_millis(400));
     let summary = fetched(&options).0.unwrap();
@@ -106,7 +106,7 @@ fn a_time_limit_ends_it_at_both_ends() {
 
 #[test]
 fn a_receiver_that_may_not_send_says_so() {
-    let receiving = Receiving::start(receive_options());
+    let receiving = TestReceiver::start(receive_options());
     let (result, events) = fetched(&options(at_v4(&receiving)));
     let error = result.unwrap_err();
     assert_eq!(error.kind(), FailureKind::NotReversed);
@@ -119,7 +119,7 @@ fn a_receiver_that_may_not_send_says_so() {
 
 #[test]
 fn a_request_of_another_version_is_answered() {
-    let receiving = Receiving::start(reverse_options());
+    let receiving = TestReceiver::start(reverse_options());
     let mut stream = TcpStream::connect(at_v4(&receiving)).unwrap();
     stream.write_all(b"yuzuri-reverse 2 colour=red\n").unwrap();
     let text = String::from_utf8(read_all(stream)).unwrap();
@@ -131,12 +131,12 @@ fn a_request_of_another_version_is_answered() {
 /// its direction.
 #[test]
 fn an_older_receiver_and_other_programs_are_distinguished() {
-    let older = Sink::new("127.0.0.1", 1, read_all);
+    let older = TestServer::new("127.0.0.1", 1, read_all);
     let error = fetched(&options(older.address)).0.unwrap_err();
     assert_eq!(error.kind(), FailureKind::NotReversed);
     assert!(error.to_string().contains("an older `yuzuri receive`"), "{error}");
     assert!(older.join()[0].starts_with(b"yuzuri-reverse 1 ms=10000\n"));
-    let web = Sink::new("127.0.0.1", 1, |mut stream: TcpStream| {
+    let web = TestServer::new("127.0.0.1", 1, |mut stream: TcpStream| {
         let mut request = Vec::new();
         stream.read_to_end(&mut request).unwrap();
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
@@ -147,8 +147,8 @@ fn an_older_receiver_and_other_programs_are_distinguished() {
 }
 
 #[test]
-fn stopping_ends_it_and_the_receiver_goes_on() {
-    let receiving = Receiving::start(reverse_options());
+fn stopping_ends_a_fetch_and_the_receiver_continues() {
+    let receiving = TestReceiver::start(reverse_options());
     let mut options = options(at_v4(&receiving));
     options.limits.time = Some(Duration::ZERO);
     options.progress_interval = Duration::from_millis(1);

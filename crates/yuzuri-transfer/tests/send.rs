@@ -19,7 +19,7 @@ use yuzuri_transfer::{
 fn bytes_arrive_exactly_over_both_families() {
     for ip in ["127.0.0.1", "::1"] {
         for (wait_ack, stamps) in [(false, true), (true, true), (false, false)] {
-            let sink = Sink::new(ip, 1, read_all);
+            let sink = TestServer::new(ip, 1, read_all);
             let mut options = options(sink.address);
             options.buffer_bytes = 777_777;
             options.limits.bytes = Some(5 * 777_777 + 123);
@@ -44,7 +44,7 @@ fn bytes_arrive_exactly_over_both_families() {
 
 #[test]
 fn all_connections_share_the_buffer_count() {
-    let receiving = Receiving::start(ReceiveOptions { once: true, ..receive_options() });
+    let receiving = TestReceiver::start(ReceiveOptions { once: true, ..receive_options() });
     let mut options = options((Ipv4Addr::LOCALHOST, receiving.address.port()).into());
     options.connections = 7;
     options.limits.buffers = Some(100);
@@ -75,7 +75,7 @@ fn all_connections_share_the_buffer_count() {
 
 #[test]
 fn a_time_ends_the_transfer_and_cuts_the_last_buffer() {
-    let sink = Sink::new("127.0.0.1", 1, read_all);
+    let sink = TestServer::new("127.0.0.1", 1, read_all);
     let mut options = options(sink.address);
     // Even at memory speed, no buffer of this size completes within the time limit.
     options.buffer_bytes = SendOptions::MAX_BUFFER_BYTES;
@@ -98,7 +98,7 @@ fn a_time_ends_the_transfer_and_cuts_the_last_buffer() {
 
 #[test]
 fn with_wait_ack_one_buffer_follows_the_other() {
-    let sink = Sink::new("127.0.0.1", 1, read_all);
+    let sink = TestServer::new("127.0.0.1", 1, read_all);
     let mut options = options(sink.address);
     options.wait_ack = true;
     options.limits.buffers = Some(20);
@@ -118,7 +118,7 @@ fn small_buffers_are_distinguished() {
     // Without `MSG_EOR` the kernel would combine many buffers into one packet. Their timestamps
     // exceed the capacity of the error queue.
     for wait_ack in [false, true] {
-        let sink = Sink::new("127.0.0.1", 1, read_all);
+        let sink = TestServer::new("127.0.0.1", 1, read_all);
         let mut options = options(sink.address);
         options.buffer_bytes = 10;
         options.wait_ack = wait_ack;
@@ -146,7 +146,7 @@ fn small_buffers_are_distinguished() {
 fn all_addresses_of_a_name_are_tried() {
     let addresses: Vec<SocketAddr> =
         std::net::ToSocketAddrs::to_socket_addrs(&("localhost", 1)).unwrap().collect();
-    let sink = Sink::new("127.0.0.1", 1, read_all);
+    let sink = TestServer::new("127.0.0.1", 1, read_all);
     let mut options = SendOptions::new(format!("localhost:{}", sink.address.port()).parse().unwrap());
     options.limits.buffers = Some(1);
     if !addresses.iter().any(SocketAddr::is_ipv6) {
@@ -165,7 +165,7 @@ fn the_requested_congestion_control_is_used() {
     let allowed = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_allowed_congestion_control").unwrap();
     let usable = if nix::unistd::geteuid().is_root() { &available } else { &allowed };
     for name in usable.split_whitespace() {
-        let sink = Sink::new("127.0.0.1", 1, read_all);
+        let sink = TestServer::new("127.0.0.1", 1, read_all);
         let mut options = options(sink.address);
         options.congestion_control = Some(name.to_owned());
         options.limits.buffers = Some(2);
@@ -200,7 +200,7 @@ fn max_pacing_rate(socket: impl std::os::fd::AsFd) -> u64 {
 #[test]
 fn segments_are_paced_on_request() {
     for (paced, rate) in [(false, u64::MAX), (true, u64::from(u32::MAX - 1))] {
-        let sink = Sink::new("127.0.0.1", 1, read_all);
+        let sink = TestServer::new("127.0.0.1", 1, read_all);
         let mut options = options(sink.address);
         options.paced = paced;
         options.limits.buffers = Some(2);
@@ -290,7 +290,7 @@ fn a_missing_address_or_interface_is_reported() {
 fn a_peer_that_never_reads_is_a_stall_with_a_closed_window() {
     let (done, wait) = std::sync::mpsc::channel::<()>();
     let wait = parking_lot::Mutex::new(wait);
-    let sink = Sink::new("127.0.0.1", 1, move |stream| {
+    let sink = TestServer::new("127.0.0.1", 1, move |stream| {
         let _ = wait.lock().recv();
         drop(stream);
     });
@@ -318,7 +318,7 @@ fn a_peer_that_never_reads_is_a_stall_with_a_closed_window() {
 
 #[test]
 fn a_reset_is_reported_with_the_peers_message() {
-    let sink = Sink::new("127.0.0.1", 1, |mut stream| {
+    let sink = TestServer::new("127.0.0.1", 1, |mut stream| {
         let mut some = vec![0; 300_000];
         stream.read_exact(&mut some).unwrap();
         stream.write_all(b"no more, thank you\n").unwrap();
@@ -339,7 +339,7 @@ fn a_reset_is_reported_with_the_peers_message() {
 /// reader.
 #[test]
 fn a_reset_after_a_half_close_is_reported_as_a_reset() {
-    let sink = Sink::new("127.0.0.1", 1, |mut stream| {
+    let sink = TestServer::new("127.0.0.1", 1, |mut stream| {
         stream.read_exact(&mut [0; 1000]).unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
         // Dropping the socket with unread data sends a reset.
@@ -355,7 +355,7 @@ fn a_reset_after_a_half_close_is_reported_as_a_reset() {
 /// The sink behaves like a captive portal.
 #[test]
 fn a_web_server_is_distinguished_from_a_receiver_that_closes() {
-    let sink = Sink::new("127.0.0.1", 1, |mut stream| {
+    let sink = TestServer::new("127.0.0.1", 1, |mut stream| {
         stream.read_exact(&mut [0; 1000]).unwrap();
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").unwrap();
     });
@@ -370,7 +370,7 @@ fn a_web_server_is_distinguished_from_a_receiver_that_closes() {
 #[test]
 fn one_failed_connection_ends_the_others() {
     let first = AtomicBool::new(true);
-    let sink = Sink::new("127.0.0.1", 3, move |mut stream| {
+    let sink = TestServer::new("127.0.0.1", 3, move |mut stream| {
         let resets = first.swap(false, Ordering::Relaxed);
         let mut buffer = vec![0; 1 << 16];
         let mut total = 0;
@@ -397,8 +397,8 @@ fn one_failed_connection_ends_the_others() {
 }
 
 #[test]
-fn the_stop_flag_ends_it_with_a_summary() {
-    let sink = Sink::new("127.0.0.1", 2, read_all);
+fn the_stop_flag_ends_a_transfer_with_a_summary() {
+    let sink = TestServer::new("127.0.0.1", 2, read_all);
     let mut options = options(sink.address);
     options.connections = 2;
     options.buffer_bytes = 50_000;
@@ -429,7 +429,7 @@ fn a_stop_while_connecting_is_reported() {
 
 #[test]
 fn a_report_that_cannot_be_written_ends_the_transfer() {
-    let sink = Sink::new("127.0.0.1", 1, read_all);
+    let sink = TestServer::new("127.0.0.1", 1, read_all);
     let mut options = options(sink.address);
     options.limits.time = Some(Duration::ZERO);
     let mut report = |event: &SendEvent| match event {
@@ -444,7 +444,7 @@ fn a_report_that_cannot_be_written_ends_the_transfer() {
 #[test]
 fn a_peer_that_closes_its_own_direction_still_gets_everything() {
     // `nc -l </dev/null` behaves like this.
-    let sink = Sink::new("127.0.0.1", 1, |stream| {
+    let sink = TestServer::new("127.0.0.1", 1, |stream| {
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         read_all(stream).len()
     });
@@ -458,18 +458,18 @@ fn a_peer_that_closes_its_own_direction_still_gets_everything() {
 
 #[test]
 fn input_from_the_peer_does_not_stall_the_transfer() {
-    let sink = Sink::new("127.0.0.1", 1, |stream| {
-        let mut talker = stream.try_clone().unwrap();
-        let talk = std::thread::spawn(move || {
+    let sink = TestServer::new("127.0.0.1", 1, |stream| {
+        let mut writer = stream.try_clone().unwrap();
+        let write_thread = std::thread::spawn(move || {
             let noise = vec![7u8; 1 << 16];
             for _ in 0..100 {
-                if talker.write_all(&noise).is_err() {
+                if writer.write_all(&noise).is_err() {
                     break;
                 }
             }
         });
         let bytes = read_all(stream).len();
-        talk.join().unwrap();
+        write_thread.join().unwrap();
         bytes
     });
     let mut options = options(sink.address);
@@ -480,7 +480,7 @@ fn input_from_the_peer_does_not_stall_the_transfer() {
 
 #[test]
 fn a_slow_reader_is_reported_as_receive_window_limited() {
-    let sink = Sink::new("127.0.0.1", 1, |mut stream| {
+    let sink = TestServer::new("127.0.0.1", 1, |mut stream| {
         let mut buffer = vec![0; 1 << 16];
         let mut total = 0;
         while let Ok(count @ 1..) = stream.read(&mut buffer) {
@@ -502,7 +502,7 @@ fn a_slow_reader_is_reported_as_receive_window_limited() {
 
 #[test]
 fn progress_counts_acknowledged_bytes_and_the_remaining_time() {
-    let sink = Sink::new("127.0.0.1", 1, |mut stream| {
+    let sink = TestServer::new("127.0.0.1", 1, |mut stream| {
         let mut buffer = vec![0; 1 << 16];
         while let Ok(1..) = stream.read(&mut buffer) {
             std::thread::sleep(Duration::from_millis(2));

@@ -25,7 +25,7 @@ fn to(ip: IpAddr, port: u16) -> SendOptions {
 }
 
 /// Waits until bytes have arrived.
-fn once_under_way(receiving: &Receiving) {
+fn once_under_way(receiving: &TestReceiver) {
     receiving.wait(|event| match event {
         ReceiveEvent::Progress { bytes: 1.., .. } => Some(()),
         _ => None,
@@ -33,7 +33,11 @@ fn once_under_way(receiving: &Receiving) {
 }
 
 /// Sends, and cuts the path for good once bytes have arrived.
-fn send_until_cut(net: &Net, options: SendOptions, receiving: &Receiving) -> Result<SendSummary, SendError> {
+fn send_until_cut(
+    net: &Net,
+    options: SendOptions,
+    receiving: &TestReceiver,
+) -> Result<SendSummary, SendError> {
     std::thread::scope(|scope| {
         let sending = scope.spawn(|| send_through(net, options).0);
         once_under_way(receiving);

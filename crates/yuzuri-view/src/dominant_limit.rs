@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_meter_forgets_and_counts_a_long_stretch_only_as_far_as_it_reaches_back() {
+    fn the_meter_counts_a_long_interval_only_within_its_window() {
         let mut meter = LimitMeter::default();
         let at = |from_us, to_us, limit| LimitInterval { from_us, to_us, limit };
         assert_eq!(meter.most(0), None);

@@ -70,6 +70,11 @@ impl Bucket {
         (self.notsent_bytes != u32::MAX).then_some(self.notsent_bytes)
     }
 
+    /// The other end's window, bytes, if it is known and can limit.
+    pub fn known_snd_wnd_bytes(&self) -> Option<u32> {
+        (self.snd_wnd != u32::MAX).then_some(self.snd_wnd)
+    }
+
     fn new(start_ns: u64, event: &Event, limits: &[LimitInterval], bound: Option<u32>) -> Bucket {
         let s = &event.snapshot;
         let start_us = start_ns / 1000;
@@ -306,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn finished_buckets_are_handed_on_once() {
+    fn finished_buckets_are_taken_once() {
         let mut level = Level::new(4_000_000, 100);
         for ms in 0..10 {
             level.push(&event(ms * 1_000_000, 10), &[], None);

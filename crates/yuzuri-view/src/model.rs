@@ -211,7 +211,7 @@ impl Row {
         self.last = *event;
     }
 
-    fn spark(&mut self, now_ns: u64) {
+    fn append_sparkline(&mut self, now_ns: u64) {
         if self.spark_cwnd.len() == SPARK_POINTS {
             self.spark_cwnd.pop_front();
             self.spark_rate_bps.pop_front();
@@ -243,7 +243,7 @@ pub struct LiveModel {
     setting: Option<Arc<Setting>>,
     now_ns: u64,
     spark_due_ns: u64,
-    forgotten: u64,
+    discarded_flows: u64,
 }
 
 impl LiveModel {
@@ -259,7 +259,7 @@ impl LiveModel {
             spark_due_ns: session.started_mono_ns + SPARK_NS,
             session,
             setting: None,
-            forgotten: 0,
+            discarded_flows: 0,
         }
     }
 
@@ -339,7 +339,7 @@ impl LiveModel {
         self.spark_due_ns += (missed + 1) * SPARK_NS;
         let now = self.now_ns;
         for row in self.rows.values_mut().filter(|row| row.ended_ns().is_none()) {
-            row.spark(now);
+            row.append_sparkline(now);
         }
         let keep = self.limits.closed_ns;
         self.rows.retain(|_, row| row.closed_ns.is_none_or(|closed| now.saturating_sub(closed) < keep));
@@ -355,7 +355,7 @@ impl LiveModel {
         candidates.sort_unstable();
         for (_, _, id) in candidates.into_iter().take((self.limits.flows / 10).max(1)) {
             self.rows.remove(&id);
-            self.forgotten += 1;
+            self.discarded_flows += 1;
         }
     }
 
@@ -421,8 +421,8 @@ impl LiveModel {
     }
 
     /// Flows dropped from the table to stay within its limit.
-    pub fn forgotten(&self) -> u64 {
-        self.forgotten
+    pub fn discarded_flows(&self) -> u64 {
+        self.discarded_flows
     }
 }
 
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_and_sparks_follow_time() {
+    fn rates_and_sparklines_follow_time() {
         let mut model = model(Limits::default());
         for ms in 0..2000u64 {
             model.apply(&sample(1, ms * 1_000_000, ms * 100));
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_filter_no_longer_selects_has_an_end_and_no_zeros() {
+    fn a_flow_that_the_filter_no_longer_selects_has_an_end_and_no_zeros() {
         let mut model = model(Limits::default());
         for (id, port) in [(1, 80), (2, 443)] {
             let remote = ([192, 0, 2, 1], port).into();
@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_beyond_the_limit_are_forgotten_closed_ones_first() {
+    fn flows_beyond_the_limit_are_discarded_closed_ones_first() {
         let mut model = model(Limits { flows: 10, ..Limits::default() });
         for id in 1..=10 {
             model.apply(&sample(id, id, 0));
@@ -529,7 +529,7 @@ mod tests {
         model.apply(&Item::Event(close));
         model.apply(&sample(11, 200, 0));
         assert!(model.row(FlowId(9)).is_none());
-        assert_eq!((model.rows().count(), model.forgotten()), (10, 1));
+        assert_eq!((model.rows().count(), model.discarded_flows()), (10, 1));
     }
 
     #[test]

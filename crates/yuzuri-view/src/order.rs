@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn quantities_fall_and_words_rise_and_ties_go_by_id() {
+    fn quantities_sort_descending_and_words_ascending_and_ties_by_id() {
         for key in SortKey::ALL {
             let expected = match key {
                 SortKey::Rate | SortKey::Cwnd | SortKey::Srtt | SortKey::Retransmits | SortKey::Age => {

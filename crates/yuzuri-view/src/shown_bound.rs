@@ -44,7 +44,7 @@ mod tests {
     const BELOW: [Marks; 1] = [Marks::REPORTS_BOUND];
 
     #[test]
-    fn a_window_that_rests_at_its_bound_shows_it() {
+    fn a_window_that_stays_at_its_bound_shows_it() {
         let mut bound = ShownBound::default();
         // It shrinks from 20 to 12, stays there, grows to a new bound of 15, and leaves that.
         let cwnds = [20, 16, 12, 12, 12, 15, 15];
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_tell_is_unknown() {
+    fn inconclusive_windows_show_no_bound() {
         let mut bound = ShownBound::default();
         let at = |acked| record(12, acked, &AT);
         bound.segments(&at(1000));

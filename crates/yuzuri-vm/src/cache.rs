@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_killed_runs_folder_goes_and_a_living_ones_stays() {
+    fn folders_of_killed_runs_are_removed_and_those_of_live_runs_stay() {
         let root = tempfile::tempdir().unwrap();
         let cache = Cache::at(root.path()).unwrap();
         std::fs::create_dir_all(cache.path("runs/run-dead")).unwrap();

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_hold_nothing_up() {
+    fn invalid_utf8_delays_nothing() {
         let mut console = Console::default();
         assert!(console.feed(b"a\xff\xfeb\n").is_empty());
         assert!(console.text.starts_with('a') && console.text.ends_with("b\n"));

@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shell_reads_quoted_words_back() {
+    fn quoted_words_round_trip_through_a_shell() {
         let words = ["plain", "two words", "it's", "$HOME `x` \\ \"", "", "new\nline", "*"];
         let line = words.map(quoted).join(" ");
         let output = std::process::Command::new("sh").args(["-c", &format!("printf '%s|' {line}")]).output();

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_module_comes_with_what_it_needs() {
+    fn modules_include_their_dependencies() {
         let text = "kernel/fs/9p/9p.ko.xz: kernel/net/9p/9pnet.ko.xz kernel/fs/netfs/netfs.ko.xz\n\
                     kernel/fs/netfs/netfs.ko.xz:\nkernel/net/9p/9pnet.ko.xz: kernel/fs/netfs/netfs.ko.xz\n\
                     kernel/net/veth.ko:\nkernel/sound/snd.ko: kernel/sound/core.ko\n";
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_whole_signature_is_taken_off() {
+    fn only_a_complete_signature_is_removed() {
         let signed = |length: u32| {
             let mut module = b"\x7fELF...".to_vec();
             module.extend([7; 5]);

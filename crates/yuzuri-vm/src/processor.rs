@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_guest_has_its_own_and_the_last_ones_have_none() {
+    fn each_guest_has_its_own_processor_until_none_is_left() {
         let root = tempfile::tempdir().unwrap();
         let cache = Cache::at(root.path()).unwrap();
         let allowed = sched_getaffinity(Pid::from_raw(0)).unwrap();

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_run_is_no_pass() {
+    fn a_run_without_tests_does_not_pass() {
         assert!(!Report::read("").passed());
         assert!(Report::read("\n@program a\ntest x ... ok\n\n@code 0\n").passed());
         let mut report = Report::read("\n@program a\ntest x ... ok\n\n@code 0\n");

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_kernel_is_refused() {
+    fn files_that_are_no_kernel_are_refused() {
         let refused = |image: &[u8]| of_boot_image(image).unwrap_err().to_string();
         assert!(refused(b"MZ").contains("boot header"));
         assert!(refused(&image(b"gzip?")).contains("neither xz nor zstd"));

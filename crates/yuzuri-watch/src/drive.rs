@@ -8,9 +8,9 @@ use yuzuri_kernel::Watch;
 use yuzuri_trace::{Account, Item};
 
 /// Reads a source while `goes_on` returns true, then drains it. After each read, `take` may take
-/// the items gathered so far, and `rest` waits until the source is due again (or does other work
-/// meanwhile). Returns the items that were not taken, with the closing account last, and that
-/// account.
+/// the items gathered so far, and `read_interval` waits until the source is due again (or does
+/// other work meanwhile). Returns the items that were not taken, with the closing account last, and
+/// that account.
 pub fn drive(
     mut watch: Box<dyn Watch>,
     mut goes_on: impl FnMut() -> bool,
@@ -100,7 +100,7 @@ impl<'a> Pump<'a> {
             }
             let left = until.map_or(gather, |until| until.saturating_duration_since(Instant::now()));
             match &requests {
-                Some(requests) => requests.rest(watch, gather.min(left)),
+                Some(requests) => requests.read_interval(watch, gather.min(left)),
                 None => watch.wait(gather.min(left)),
             }
         };

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_queue_times_out_and_goes_on() {
+    fn an_empty_queue_times_out_and_remains_usable() {
         let (sender, receiver) = queue();
         let began = Instant::now();
         assert_eq!(receiver.recv_timeout(Duration::from_millis(20)), Err(RecvTimeoutError::Timeout));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waiting_receiver_learns_that_the_sender_is_gone() {
+    fn a_waiting_receiver_is_woken_when_the_sender_is_dropped() {
         let (sender, receiver) = queue::<()>();
         let thread = std::thread::spawn(move || receiver.recv_timeout(LONG));
         drop(sender);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_a_receiver_that_ends_is_dropped() {
+    fn items_for_a_receiver_that_ends_are_dropped() {
         let (sender, receiver) = queue();
         let (answer, answered) = sync_channel::<()>(1);
         assert!(sender.send(answer.clone()));

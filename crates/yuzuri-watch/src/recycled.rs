@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_that_a_sink_still_reads_stays_as_it_is() {
+    fn a_batch_that_a_sink_still_reads_is_not_reused() {
         let mut recycled = RecycledBatches::default();
         let mut held = None;
         recycled.pass_on(&mut items(100), |batch| held = Some(batch.clone()));
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_that_nobody_gives_back_are_forgotten() {
+    fn batches_that_are_not_returned_are_dropped() {
         let mut recycled = RecycledBatches::default();
         let mut held = Vec::new();
         for _ in 0..3 * MAX_GIVEN {

@@ -54,8 +54,8 @@ impl Control for Remote {
 impl Requests {
     /// Waits until the source is due again, or until a request arrives and is served. `gather`: as
     /// for [`Watch::wait`].
-    pub(crate) fn rest(&self, watch: &mut dyn Watch, gather: Duration) {
-        match self.0.recv_timeout(watch.rest()) {
+    pub(crate) fn read_interval(&self, watch: &mut dyn Watch, gather: Duration) {
+        match self.0.recv_timeout(watch.read_interval()) {
             Ok(request) => {
                 let filter = request.filter.unwrap_or_else(|| watch.filter().clone());
                 let density = request.density.unwrap_or(watch.density());

@@ -49,7 +49,7 @@ impl Watched {
             }
             self.totals.take(&items);
             self.model.advance(clock::mono_ns());
-            std::thread::sleep(self.monitor.rest());
+            std::thread::sleep(self.monitor.read_interval());
         }
     }
 }
@@ -70,7 +70,7 @@ fn memory_does_not_grow_with_flows_that_come_and_go() {
     for round in 1..=ROUNDS {
         connections_come_and_go(&net);
         watched.until_closed(round * 2 * CONNECTIONS);
-        assert_eq!(watched.monitor.remembered(), 0, "closed flows are forgotten");
+        assert_eq!(watched.monitor.known_flows(), 0, "closed flows are forgotten");
         in_use.push(heap::in_use_bytes());
     }
     heap::assert_steady(&in_use, 2 * CONNECTIONS);

@@ -3,7 +3,7 @@
 use crate::bottlenecks::Bottlenecks;
 use crate::broadcast::{self, MAX_FLOWS};
 use crate::client::LiveBody;
-use crate::connections::{ConnectionSlot, MAX_PROVED, TooManyConnections};
+use crate::connections::{ConnectionSlot, MAX_AUTHENTICATED, TooManyConnections};
 use crate::daemon_status::{DaemonAnswer, DaemonStatus};
 use crate::encode::{self, TimeBase};
 use crate::guard::{Admitted, Guard};
@@ -107,10 +107,10 @@ async fn checks(State(app): State<App>, request: Request, next: Next) -> Respons
         app.guard.check(request.method(), request.uri(), request.headers()).and_then(|passed| match request
             .extensions()
             .get::<Arc<ConnectionSlot>>()
-            .filter(|_| passed == Admitted::Proved)
+            .filter(|_| passed == Admitted::Authenticated)
         {
-            Some(slot) => slot.prove().map_err(|TooManyConnections| {
-                let why = format!("{MAX_PROVED} connections are open already: close some browsers");
+            Some(slot) => slot.authenticate().map_err(|TooManyConnections| {
+                let why = format!("{MAX_AUTHENTICATED} connections are open already: close some browsers");
                 (StatusCode::SERVICE_UNAVAILABLE, why)
             }),
             None => Ok(()),

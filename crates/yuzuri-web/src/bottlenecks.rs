@@ -12,7 +12,7 @@ use yuzuri_view::shared_bottleneck::named_bottlenecks;
 
 /// An answer is reused for this long, however many browsers ask: comparing 64 flows takes up to a
 /// tenth of a second.
-const FRESH: Duration = Duration::from_secs(2);
+const CACHE_TIME: Duration = Duration::from_secs(2);
 
 /// The last answer and its time.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ impl Bottlenecks {
         let mut last = self.last.lock().await;
         if let Some((at, of, answer)) = &*last
             && *of == epoch
-            && at.elapsed() < FRESH
+            && at.elapsed() < CACHE_TIME
         {
             return Some(answer.clone());
         }

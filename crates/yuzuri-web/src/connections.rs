@@ -14,11 +14,11 @@ use tokio::time::Instant;
 
 /// Maximum number of connections that have shown the token; the server answers further ones
 /// with 503.
-pub(crate) const MAX_PROVED: usize = 128;
+pub(crate) const MAX_AUTHENTICATED: usize = 128;
 /// Maximum number of connections that have not shown it.
-const MAX_UNPROVED: usize = 512;
+const MAX_UNAUTHENTICATED: usize = 512;
 /// Maximum number of these from one source.
-const MAX_OF_ONE_SOURCE: usize = MAX_UNPROVED / 4;
+const MAX_PER_SOURCE: usize = MAX_UNAUTHENTICATED / 4;
 /// Descriptors reserved for the rest of this process.
 const RESERVED_DESCRIPTORS: usize = 256;
 /// Time within which a connection without the token must send a complete request head.
@@ -40,21 +40,21 @@ impl Source {
 /// All connections of a server.
 #[derive(Debug)]
 pub(crate) struct Connections {
-    max_unproved: usize,
+    max_unauthenticated: usize,
     max_of_one_source: usize,
-    unproved: Mutex<Unproved>,
-    proved: AtomicUsize,
+    unauthenticated: Mutex<Unauthenticated>,
+    authenticated: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
-struct Unproved {
+struct Unauthenticated {
     number: u64,
     /// By number; numbers increase, so the first slot is the oldest.
     slots: BTreeMap<u64, (Source, Arc<Notify>)>,
     of_source: HashMap<Source, usize>,
 }
 
-impl Unproved {
+impl Unauthenticated {
     fn remove(&mut self, number: u64) -> Option<Arc<Notify>> {
         let (source, evicted) = self.slots.remove(&number)?;
         if let Some(count) = self.of_source.get_mut(&source) {
@@ -79,13 +79,13 @@ impl Connections {
     /// Room for as many connections as the process may have descriptors.
     pub(crate) fn new(descriptors: u64) -> Arc<Connections> {
         let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
-        let left = descriptors.saturating_sub(MAX_PROVED + RESERVED_DESCRIPTORS);
-        let max_unproved = left.clamp(16, MAX_UNPROVED);
+        let left = descriptors.saturating_sub(MAX_AUTHENTICATED + RESERVED_DESCRIPTORS);
+        let max_unauthenticated = left.clamp(16, MAX_UNAUTHENTICATED);
         Arc::new(Connections {
-            max_unproved,
-            max_of_one_source: (max_unproved / 4).clamp(8, MAX_OF_ONE_SOURCE),
-            unproved: Mutex::default(),
-            proved: AtomicUsize::new(0),
+            max_unauthenticated,
+            max_of_one_source: (max_unauthenticated / 4).clamp(8, MAX_PER_SOURCE),
+            unauthenticated: Mutex::default(),
+            authenticated: AtomicUsize::new(0),
         })
     }
 
@@ -99,32 +99,33 @@ impl Connections {
     /// source, or of the source with the most.
     pub(crate) fn admit(self: &Arc<Connections>, ip: IpAddr) -> Arc<ConnectionSlot> {
         let source = Source::of(ip);
-        let mut unproved = self.unproved.lock();
-        if unproved.of_source.get(&source).copied().unwrap_or(0) >= self.max_of_one_source {
-            unproved.evict(source);
-        } else if unproved.slots.len() >= self.max_unproved {
-            let most = unproved.of_source.iter().max_by_key(|(_, count)| **count).map(|(source, _)| *source);
-            unproved.evict(most.unwrap_or(source));
+        let mut unauthenticated = self.unauthenticated.lock();
+        if unauthenticated.of_source.get(&source).copied().unwrap_or(0) >= self.max_of_one_source {
+            unauthenticated.evict(source);
+        } else if unauthenticated.slots.len() >= self.max_unauthenticated {
+            let most =
+                unauthenticated.of_source.iter().max_by_key(|(_, count)| **count).map(|(source, _)| *source);
+            unauthenticated.evict(most.unwrap_or(source));
         }
-        unproved.number += 1;
-        let number = unproved.number;
+        unauthenticated.number += 1;
+        let number = unauthenticated.number;
         let evicted = Arc::new(Notify::new());
-        unproved.slots.insert(number, (source, evicted.clone()));
-        *unproved.of_source.entry(source).or_default() += 1;
+        unauthenticated.slots.insert(number, (source, evicted.clone()));
+        *unauthenticated.of_source.entry(source).or_default() += 1;
         Arc::new(ConnectionSlot {
             connections: self.clone(),
             number,
             evicted,
-            proved: AtomicBool::new(false),
+            authenticated: AtomicBool::new(false),
             waiting_since: Mutex::new(Some(Instant::now())),
         })
     }
 
     /// Closes the oldest connection that has not shown the token: descriptors have run out.
-    pub(crate) fn make_way(&self) {
-        let mut unproved = self.unproved.lock();
-        if let Some(source) = unproved.slots.values().next().map(|(source, _)| *source) {
-            unproved.evict(source);
+    pub(crate) fn evict_one(&self) {
+        let mut unauthenticated = self.unauthenticated.lock();
+        if let Some(source) = unauthenticated.slots.values().next().map(|(source, _)| *source) {
+            unauthenticated.evict(source);
         }
     }
 }
@@ -135,7 +136,7 @@ pub(crate) struct ConnectionSlot {
     connections: Arc<Connections>,
     number: u64,
     evicted: Arc<Notify>,
-    proved: AtomicBool,
+    authenticated: AtomicBool,
     /// Since when the connection has waited for a request head; `None` while a request is answered.
     waiting_since: Mutex<Option<Instant>>,
 }
@@ -146,16 +147,18 @@ pub(crate) struct TooManyConnections;
 
 impl ConnectionSlot {
     /// The client has shown the token.
-    pub(crate) fn prove(&self) -> Result<(), TooManyConnections> {
-        if self.proved.load(Ordering::Acquire) {
+    pub(crate) fn authenticate(&self) -> Result<(), TooManyConnections> {
+        if self.authenticated.load(Ordering::Acquire) {
             return Ok(());
         }
-        let taken = self.connections.proved.fetch_update(Ordering::AcqRel, Ordering::Acquire, |proved| {
-            (proved < MAX_PROVED).then_some(proved + 1)
-        });
+        let taken = self.connections.authenticated.fetch_update(
+            Ordering::AcqRel,
+            Ordering::Acquire,
+            |authenticated| (authenticated < MAX_AUTHENTICATED).then_some(authenticated + 1),
+        );
         taken.map_err(|_| TooManyConnections)?;
-        self.proved.store(true, Ordering::Release);
-        self.connections.unproved.lock().remove(self.number);
+        self.authenticated.store(true, Ordering::Release);
+        self.connections.unauthenticated.lock().remove(self.number);
         Ok(())
     }
 
@@ -184,7 +187,7 @@ impl ConnectionSlot {
                     }
                 }
             }
-            if self.proved.load(Ordering::Acquire) {
+            if self.authenticated.load(Ordering::Acquire) {
                 return std::future::pending().await;
             }
             return;
@@ -194,10 +197,10 @@ impl ConnectionSlot {
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        if self.proved.load(Ordering::Acquire) {
-            self.connections.proved.fetch_sub(1, Ordering::AcqRel);
+        if self.authenticated.load(Ordering::Acquire) {
+            self.connections.authenticated.fetch_sub(1, Ordering::AcqRel);
         } else {
-            self.connections.unproved.lock().remove(self.number);
+            self.connections.unauthenticated.lock().remove(self.number);
         }
     }
 }
@@ -222,14 +225,14 @@ mod tests {
     }
 
     fn is_evicted(slot: &ConnectionSlot) -> bool {
-        !slot.connections.unproved.lock().slots.contains_key(&slot.number)
+        !slot.connections.unauthenticated.lock().slots.contains_key(&slot.number)
     }
 
     #[test]
     fn a_sources_oldest_connection_is_evicted_and_others_stay() {
         let connections = Connections::new(u64::MAX);
         let other = connections.admit(ip(1));
-        let held: Vec<_> = (0..MAX_OF_ONE_SOURCE + 5).map(|_| connections.admit(ip(2))).collect();
+        let held: Vec<_> = (0..MAX_PER_SOURCE + 5).map(|_| connections.admit(ip(2))).collect();
         assert!(
             held[..5].iter().all(|slot| is_evicted(slot)) && !is_evicted(&held[5]) && !is_evicted(&other)
         );
@@ -245,7 +248,7 @@ mod tests {
     #[test]
     fn when_all_slots_are_taken_the_source_with_most_loses_one() {
         let connections = Connections::new(0);
-        assert_eq!((connections.max_unproved, connections.max_of_one_source), (16, 8));
+        assert_eq!((connections.max_unauthenticated, connections.max_of_one_source), (16, 8));
         let few: Vec<_> = (0..4).map(|_| connections.admit(ip(1))).collect();
         let many: Vec<_> = (0..8).map(|_| connections.admit(ip(2))).collect();
         let rest: Vec<_> = (3..11).map(|n| connections.admit(ip(n))).collect();
@@ -257,22 +260,23 @@ mod tests {
     #[test]
     fn connections_with_the_token_have_slots_of_their_own() {
         let connections = Connections::new(0);
-        let proved: Vec<_> = (0..MAX_PROVED)
+        let authenticated: Vec<_> = (0..MAX_AUTHENTICATED)
             .map(|_| {
                 let slot = connections.admit(ip(1));
-                slot.prove().unwrap();
-                slot.prove().unwrap();
+                slot.authenticate().unwrap();
+                slot.authenticate().unwrap();
                 slot
             })
             .collect();
         assert!(
-            connections.unproved.lock().slots.is_empty() && connections.unproved.lock().of_source.is_empty()
+            connections.unauthenticated.lock().slots.is_empty()
+                && connections.unauthenticated.lock().of_source.is_empty()
         );
         let more = connections.admit(ip(1));
-        assert!(more.prove().is_err());
-        drop(proved);
-        more.prove().unwrap();
+        assert!(more.authenticate().is_err());
+        drop(authenticated);
+        more.authenticate().unwrap();
         drop(more);
-        assert_eq!(connections.proved.load(Ordering::Acquire), 0);
+        assert_eq!(connections.authenticated.load(Ordering::Acquire), 0);
     }
 }

@@ -17,7 +17,7 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 const MAX: u64 = 1024 * 1024;
 /// An answer is reused for this long. The daemon publishes a new status every 500 ms, and many
 /// browsers must not occupy its control socket.
-const FRESH: Duration = Duration::from_millis(250);
+const CACHE_TIME: Duration = Duration::from_millis(250);
 
 /// The result of a status request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl DaemonStatus {
         };
         let mut last = self.last.lock().await;
         if let Some((at, latest)) = last.as_ref()
-            && at.elapsed() < FRESH
+            && at.elapsed() < CACHE_TIME
         {
             return latest.clone();
         }

@@ -151,7 +151,7 @@ pub(crate) fn status(
         "thinned": account.map(|a| a.thinned()),
         "reasons": reasons,
         "not_shown": not_shown,
-        "forgotten": model.forgotten(),
+        "forgotten": model.discarded_flows(),
         "filter": model.filter(),
         "interval_us": interval_us(model.density()),
         "browsers": browsers,

@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 
 /// Number of polls without a pending request after which the peer closes: by then all answers have
 /// been written.
-const QUIET_TURNS: u32 = 8;
+const IDLE_POLLS: u32 = 8;
 
 /// A page that answers any input.
 #[derive(Debug)]
@@ -97,7 +97,7 @@ impl Read for Wire {
         cx: &mut Context<'_>,
         mut buf: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.at == self.input.len() && self.quiet_turns < QUIET_TURNS {
+        if self.at == self.input.len() && self.quiet_turns < IDLE_POLLS {
             if self.under_way.load(Ordering::SeqCst) == 0 {
                 self.quiet_turns += 1;
             }

@@ -59,7 +59,7 @@ pub(crate) enum Admitted {
     /// For one of the page's own files, which are the same for all users.
     Public,
     /// With the token.
-    Proved,
+    Authenticated,
 }
 
 /// A refused request.
@@ -116,13 +116,13 @@ impl Guard {
     /// since a browser sends the cookies of one port to all ports of the same host, and so to
     /// servers of other users of this machine.
     fn check_token(&self, uri: &Uri, headers: &HeaderMap) -> Result<Admitted, Rejection> {
-        let Some(token) = &self.token else { return Ok(Admitted::Proved) };
+        let Some(token) = &self.token else { return Ok(Admitted::Authenticated) };
         let in_query =
             uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.strip_prefix("token="));
         let bearer = headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
         let in_header = bearer.and_then(|v| v.strip_prefix("Bearer "));
         if in_header.into_iter().chain(in_query).any(|guess| token.is(guess)) {
-            return Ok(Admitted::Proved);
+            return Ok(Admitted::Authenticated);
         }
         if crate::assets::has(uri.path()) {
             return Ok(Admitted::Public);
@@ -249,9 +249,15 @@ mod tests {
             let host = ("host", "localhost");
             let secret = token.secret();
             let bearer = format!("Bearer {secret}");
-            let proved = Ok(Admitted::Proved);
-            assert_eq!(ask(&guard, Method::GET, "/api/x", &[host, ("authorization", &bearer)]), proved);
-            assert_eq!(ask(&guard, Method::GET, &format!("/api/x?a=b&token={secret}"), &[host]), proved);
+            let authenticated = Ok(Admitted::Authenticated);
+            assert_eq!(
+                ask(&guard, Method::GET, "/api/x", &[host, ("authorization", &bearer)]),
+                authenticated
+            );
+            assert_eq!(
+                ask(&guard, Method::GET, &format!("/api/x?a=b&token={secret}"), &[host]),
+                authenticated
+            );
             for own in ["/", "/app.js", "/app.css", "/?token="] {
                 assert_eq!(ask(&guard, Method::GET, own, &[host]), Ok(Admitted::Public), "{own}");
             }

@@ -259,7 +259,7 @@ async fn run(listener: TcpListener, app: App, connections: Arc<Connections>, sto
             Err(error) => {
                 // Out of descriptors, or the peer has already closed: the server continues.
                 if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM)) {
-                    connections.make_way();
+                    connections.evict_one();
                     tokio::time::sleep(Duration::from_millis(10)).await;
                 }
                 continue;

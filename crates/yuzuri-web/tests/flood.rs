@@ -134,7 +134,7 @@ fn a_client_with_the_token_is_answered_during_ten_thousand_half_open_connections
 }
 
 #[test]
-fn a_head_that_comes_byte_by_byte_is_not_waited_for() {
+fn a_request_head_sent_byte_by_byte_times_out() {
     let (server, token) = open(Ipv4Addr::LOCALHOST);
     let addr = server.addr();
     let mut slow = TcpStream::connect(addr).unwrap();

@@ -617,7 +617,7 @@ fn a_request_reaches_the_control_and_its_refusal_is_returned() {
 }
 
 #[test]
-fn the_thirty_third_browser_is_refused_and_a_stuck_one_hurts_nobody() {
+fn the_thirty_third_browser_is_refused_and_a_blocked_one_affects_no_other() {
     let fixture = fixture();
     let flows: Vec<Item> = (1..=400).map(|id| flow(id, "p")).collect();
     fixture.feed(&flows);
@@ -644,7 +644,7 @@ fn the_thirty_third_browser_is_refused_and_a_stuck_one_hurts_nobody() {
 }
 
 #[test]
-fn a_busy_port_is_named_with_what_to_do() {
+fn a_busy_port_is_reported_with_advice() {
     let fixture = fixture();
     let page = Page::new(fixture.model.clone(), Arc::new(NoControl));
     let refused = serve(Options::new(fixture.addr), page).unwrap_err();

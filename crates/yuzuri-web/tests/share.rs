@@ -88,7 +88,7 @@ fn daemon(socket: &Path, answers: Vec<Vec<u8>>) -> Arc<AtomicUsize> {
 }
 
 #[test]
-fn the_daemons_status_is_passed_on_as_it_is() {
+fn the_daemons_status_is_passed_on_unchanged() {
     let fixture = fixture();
     daemon(&fixture.socket(), vec![STATUS.into()]);
     assert_eq!(fixture.get(), (200, STATUS.to_owned()));
@@ -140,7 +140,7 @@ fn a_daemon_that_answers_late_too_much_or_no_json_gives_bad_gateway() {
 }
 
 #[test]
-fn many_browsers_ask_the_daemon_no_more_than_one() {
+fn many_browsers_query_the_daemon_as_often_as_one() {
     let fixture = fixture();
     let asked = daemon(&fixture.socket(), vec![STATUS.into()]);
     let begun = Instant::now();

@@ -222,7 +222,7 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
             reported.clone_from(&ap.status().problems);
             reported.iter().for_each(|problem| note(problem));
         }
-        watchdog.feed();
+        watchdog.notify();
     }
     notify(&[NotifyState::Stopping]);
     // A second signal ends the process immediately.

@@ -78,21 +78,24 @@ pub fn notify(states: &[NotifyState]) {
 
 /// The service manager's watchdog, if it requests one.
 pub struct Watchdog {
-    each: Option<Duration>,
-    fed: Instant,
+    interval: Option<Duration>,
+    notified_at: Instant,
 }
 
 impl Watchdog {
     /// Reports to the service manager that the daemon is ready, and reads its watchdog interval.
     pub fn ready() -> Watchdog {
         notify(&[NotifyState::Ready]);
-        Watchdog { each: sd_notify::watchdog_enabled().map(|within| within / 2), fed: Instant::now() }
+        Watchdog {
+            interval: sd_notify::watchdog_enabled().map(|within| within / 2),
+            notified_at: Instant::now(),
+        }
     }
 
     /// Notifies the watchdog when half of its interval has passed. Call it in each iteration.
-    pub fn feed(&mut self) {
-        if self.each.is_some_and(|each| self.fed.elapsed() >= each) {
-            self.fed = Instant::now();
+    pub fn notify(&mut self) {
+        if self.interval.is_some_and(|each| self.notified_at.elapsed() >= each) {
+            self.notified_at = Instant::now();
             notify(&[NotifyState::Watchdog]);
         }
     }

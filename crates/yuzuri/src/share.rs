@@ -322,7 +322,7 @@ fn work(args: &RunArgs, share: &mut ControlLoop, signals: &Signals) -> anyhow::R
     let mut watchdog = Watchdog::ready();
     while !signals.stopped() {
         share.step()?;
-        watchdog.feed();
+        watchdog.notify();
         if signals.take_reload() {
             let since = NotifyState::monotonic_usec_now();
             let mut states = vec![NotifyState::Reloading];

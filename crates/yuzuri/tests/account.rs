@@ -6,10 +6,12 @@
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use yuzuri_testnet::{Net, Side, eventually};
@@ -24,6 +26,8 @@ struct Watch {
     messages: Receiver<String>,
     stderr: Vec<String>,
     recording: PathBuf,
+    /// Records lost to the recording, according to the last account printed so far.
+    lost_so_far: Arc<AtomicU64>,
 }
 
 impl Watch {
@@ -39,12 +43,18 @@ impl Watch {
         let stderr = child.stderr.take().unwrap();
         let (sender, messages) = channel();
         std::thread::spawn(move || {
-            for line in std::io::BufRead::lines(std::io::BufReader::new(stderr)).map_while(Result::ok) {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
                 let _ = sender.send(line);
             }
         });
-        let mut watch =
-            Watch { child, stdout, messages, stderr: Vec::new(), recording: recording.to_owned() };
+        let mut watch = Watch {
+            child,
+            stdout,
+            messages,
+            stderr: Vec::new(),
+            recording: recording.to_owned(),
+            lost_so_far: Arc::default(),
+        };
         watch.wait_for_message("watching");
         watch
     }
@@ -62,10 +72,18 @@ impl Watch {
 
     /// Starts reading standard output.
     fn read_on(&mut self) -> std::thread::JoinHandle<String> {
-        let mut stdout = self.stdout.take().unwrap();
+        let stdout = self.stdout.take().unwrap();
+        let lost = Arc::clone(&self.lost_so_far);
         std::thread::spawn(move || {
             let mut text = String::new();
-            stdout.read_to_string(&mut text).unwrap();
+            for line in BufReader::new(stdout).lines() {
+                let line = line.unwrap();
+                if line.contains(r#""kind":"account""#) {
+                    lost.store(lost_to_recording(&serde_json::from_str(&line).unwrap()), Ordering::Relaxed);
+                }
+                text.push_str(&line);
+                text.push('\n');
+            }
             text
         })
     }
@@ -345,9 +363,10 @@ fn a_disk_that_stalls_for_a_while() {
     exchange(&net, 10);
     assert!(Command::new("fsfreeze").arg("-f").arg(disk.0.path()).status().unwrap().success());
     let frozen = Frozen(disk.0.path());
-    // More records than may wait for the recorder: a slow receiver acknowledges several segments at
-    // a time.
-    blast(&net, |sent| sent > 20 * 65_536 * 88);
+    // Until more records than may wait for the recorder have come: 65,536, and a slow receiver
+    // acknowledges several segments at a time.
+    let lost = Arc::clone(&watch.lost_so_far);
+    blast(&net, |sent| lost.load(Ordering::Relaxed) > 0 || sent > 20 * 65_536 * 88);
     drop(frozen);
     let ended = watch.end(reading);
     assert!(ended.lost_to_recording > 0, "{}", ended.messages);

@@ -475,7 +475,7 @@ fn after_a_kill_another_one_starts() {
 }
 
 #[test]
-fn without_a_device_it_says_what_to_do() {
+fn without_a_device_the_error_has_advice() {
     let folder = tempfile::tempdir().unwrap();
     let refused = Command::new(YUZURI).args(["ap", "--runtime"]).arg(folder.path()).output().unwrap();
     assert_eq!(refused.status.code(), Some(2));

@@ -421,8 +421,8 @@ fn a_host_without_the_groups_key_cannot_claim_to_be_the_access_point() {
 }
 
 #[test]
-fn of_two_access_points_one_leads_and_the_other_says_so() {
-    let test = "of_two_access_points_one_leads_and_the_other_says_so";
+fn of_two_access_points_one_leads_and_the_other_reports_it() {
+    let test = "of_two_access_points_one_leads_and_the_other_reports_it";
     let Some(net) = network(test, STATIONS) else { return };
     let folder = tempfile::tempdir().unwrap();
     let key = key(folder.path(), "key");

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use yuzuri_testnet::{Net, Side, eventually};
 
 #[test]
-fn usage_errors_say_what_to_do() {
+fn usage_errors_have_advice() {
     assert_eq!(yuzuri(&["wath"]).status.code(), Some(2));
     assert_eq!(yuzuri(&["watch", "--density", "soon"]).status.code(), Some(2));
     assert!(error(&yuzuri(&["watch", "--poll", "prot:80"])).contains("unknown kind 'prot'"));

@@ -271,7 +271,7 @@ fn only_root_can_open_the_page_which_runs_without_privilege() {
     }
     assert_eq!(filter("cgroup:no-such-group").0, 422);
     assert_eq!(ask(address, "GET", "/api/share", &bearer, ""), (200, "{\"secret\":1}".into()));
-    // A census in another namespace, and an owner whose process belongs to another user: the
+    // A dump in another namespace, and an owner whose process belongs to another user: the
     // helpers do both.
     assert_eq!(filter(&format!("netns:{} port:7001", net.name(Side::A))), (200, "{}".into()));
     stream_contains(address, &bearer, &[":7001", &format!("\"pid\":{}", std::process::id())]);
@@ -374,7 +374,7 @@ fn the_receiver_and_the_relay_run_without_privilege() {
 }
 
 #[test]
-fn a_filter_that_leads_out_is_a_usage_error() {
+fn a_filter_with_a_path_outside_the_hierarchy_is_a_usage_error() {
     for term in ["cgroup:../../etc", "cgroup:../../no-such", "netns:../../etc/passwd"] {
         let refused = Command::new(YUZURI).args(["watch", term]).stdin(Stdio::null()).output().unwrap();
         assert_eq!(refused.status.code(), Some(2), "{refused:?}");

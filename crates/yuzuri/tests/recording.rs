@@ -66,7 +66,7 @@ fn watched_flows_are_recorded_replayed_and_converted() {
 }
 
 #[test]
-fn a_recording_survives_kill_9_and_what_is_no_recording_is_named() {
+fn a_recording_survives_kill_9_and_other_files_are_named() {
     let Some(net) = Net::or_skip("a_recording_survives_kill_9") else { return };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.arrows");
@@ -207,8 +207,8 @@ fn events_of_recording(sent: &Output) -> Vec<Value> {
 }
 
 #[test]
-fn a_recording_that_cannot_be_begun_does_not_hold_a_transfer_up() {
-    const TEST: &str = "a_recording_that_cannot_be_begun_does_not_hold_a_transfer_up";
+fn a_recording_that_cannot_be_started_does_not_delay_a_transfer() {
+    const TEST: &str = "a_recording_that_cannot_be_started_does_not_delay_a_transfer";
     let Some(net) = Net::or_skip(TEST) else { return };
     let _receiver = receiver(&net);
     let to = net.v4(Side::B).to_string();

@@ -19,10 +19,10 @@ use std::time::{Duration, Instant};
 use yuzuri_testnet::eventually;
 
 /// Time after the kill within which a flow is no longer bounded.
-const FREE_WITHIN: Duration = Duration::from_secs(2);
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Within this time, the window of a free flow exceeds the largest bound that the last tick may
 /// have set (a probe is 1.25 of a share).
-const TO_GROW: Duration = Duration::from_secs(1);
+const GROWTH_TIME: Duration = Duration::from_secs(1);
 
 #[test]
 fn a_daemon_from_its_start_to_its_end() {
@@ -184,11 +184,11 @@ fn a_killed_daemons_flow_is_unbounded_within_seconds_and_the_next_daemon_bounds_
             "round {round}: bounded by {upper} for ever"
         );
         // The flow is free before it has grown that far.
-        assert!(killed.elapsed() < FREE_WITHIN + TO_GROW, "round {round}: {:?}", killed.elapsed());
+        assert!(killed.elapsed() < RELEASE_TIMEOUT + GROWTH_TIME, "round {round}: {:?}", killed.elapsed());
         println!("{TEST}: round {round}: beyond its bound after {:?}", killed.elapsed());
         assert!(
             eventually(|| traffic.received() > before + 1_000_000),
-            "round {round}: the flow stands still"
+            "round {round}: the flow makes no progress"
         );
     }
     // Its congestion control is unregistered after its last flow has ended and another daemon has

@@ -16,8 +16,8 @@ use std::time::Duration;
 use yuzuri_testnet::eventually;
 
 #[test]
-fn without_privilege_it_says_so_and_touches_nothing() {
-    const TEST: &str = "without_privilege_it_says_so_and_touches_nothing";
+fn without_privilege_the_command_reports_it_and_changes_nothing() {
+    const TEST: &str = "without_privilege_the_command_reports_it_and_changes_nothing";
     let Some(cell) = Cell::or_skip(TEST, 1) else { return };
     let folder = tempfile::tempdir().unwrap();
     let traffic = cell.traffic(1);

@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use yuzuri_testnet::{Net, Side};
 
 const YUZURI: &str = env!("CARGO_BIN_EXE_yuzuri");
@@ -91,6 +91,20 @@ fn answer_and_delay(test: &str, fault: Fault, begins: bool, more: &[&str]) -> Op
     Some((answer, late))
 }
 
+/// Whether the transfer's threads waited for a processor for so long that its limit is another one:
+/// a writer that waits is an application that does not write, and a reader that waits is a slow
+/// reader. For that share of the time, these answers are right.
+fn skips_as_late(test: &str, late: f64) -> bool {
+    let skips = late > 0.2;
+    if skips {
+        println!(
+            "{test}: skipped: its programs waited for a processor for {:.0} % of the time",
+            100.0 * late
+        );
+    }
+    skips
+}
+
 #[test]
 fn a_small_receive_buffer_is_the_receivers_window() {
     let test = "a_small_receive_buffer";
@@ -124,13 +138,7 @@ fn a_program_that_writes_now_and_then_is_the_application() {
 fn a_small_send_buffer_is_the_send_buffer() {
     let test = "a_small_send_buffer";
     let Some((answer, late)) = answer_and_delay(test, Fault::SendBuffer(4_608), false, &[]) else { return };
-    // A writer that waits for a processor is an application that does not write, and a reader that
-    // waits for one is a slow reader: for that share of the time, these answers are right.
-    if late > 0.2 {
-        println!(
-            "{test}: skipped: its programs waited for a processor for {:.0} % of the time",
-            100.0 * late
-        );
+    if skips_as_late(test, late) {
         return;
     }
     // The kernel fills a large segment regardless of the buffer's limit. Until the window has grown
@@ -159,10 +167,13 @@ fn polling_gives_the_same_limit() {
     let middle = &["receiver", "receiver-window"][..];
     for (begins, limits) in [(true, &["receiver-window"][..]), (false, middle)] {
         let test = "polling_gives_the_same_limit";
-        let Some(answer) = answer(test, fault, begins, &["--poll"]) else { return };
-        let limit = answer["limit"].as_str().unwrap();
-        assert!(limits.contains(&limit), "{limit}: {answer}");
+        let Some((answer, late)) = answer_and_delay(test, fault, begins, &["--poll"]) else { return };
+        if skips_as_late(test, late) {
+            return;
+        }
         // A busy machine polls late, and the time between polls is unknown.
+        let limit = answer["limit"].as_str().unwrap();
+        assert!(limits.contains(&limit) || limit == "unknown", "{limit}: {answer}");
         let known = 1.0 - share(&answer, "unknown");
         let right = limits.iter().map(|limit| share(&answer, limit)).sum::<f64>();
         assert!(known > 0.0 && right > 0.8 * known);
@@ -244,18 +255,24 @@ fn a_capture_gives_the_same_limit() {
         std::thread::spawn(move || messages.for_each(drop));
         captures.push((Capturing(child), file));
     }
+    let began = Instant::now();
     let transfer = Transfer::start(&net, Fault::ReceiveBuffer(8_192));
     assert!(yuzuri_testnet::eventually(|| transfer.acked_bytes() > 200_000));
+    let late = transfer.late().as_secs_f64() / began.elapsed().as_secs_f64();
     let local = transfer.local;
     drop(transfer);
+    if skips_as_late(test, late) {
+        return;
+    }
     for (capturing, file) in captures {
         drop(capturing);
         let output = yuzuri(&["why", file.to_str().unwrap(), "--json"]);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         let lines = json_lines(&output);
         let answer = of(&lines, local);
-        assert_eq!(answer["limit"], "receiver-window", "{answer:#}");
         // A reader that a busy machine wakes late is a slow one.
+        let limits = if late < 0.02 { &["receiver-window"][..] } else { &["receiver-window", "slow-reader"] };
+        assert!(limits.contains(&answer["limit"].as_str().unwrap()), "late {late:.3}: {answer:#}");
         let window = share(answer, "receiver-window") + share(answer, "slow-reader");
         assert!(window > 0.8, "{answer:#}");
         assert_eq!(lines.last().unwrap()["source"], "capture");
@@ -292,7 +309,7 @@ fn exit_codes_distinguish_usage_errors_failures_and_no_answer() {
 
 /// If the reader of standard output closes the pipe early, the program ends without a message.
 #[test]
-fn a_reader_that_is_gone_is_no_error() {
+fn a_closed_output_pipe_is_not_an_error() {
     let Some(net) = Net::or_skip("a_reader_that_is_gone") else { return };
     let _transfer = Transfer::start(&net, Fault::ReceiveBuffer(8_192));
     let filter = format!("netns:{}", net.name(Side::A));

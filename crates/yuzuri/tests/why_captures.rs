@@ -90,7 +90,7 @@ fn a_capture_that_ends_early_is_reported() {
 }
 
 #[test]
-fn a_clock_that_jumps_is_no_limit() {
+fn a_clock_step_is_not_attributed_to_a_limit() {
     let folder = tempfile::tempdir().unwrap();
     // The clock steps an hour forwards within a flight, and back.
     let hour = 3_600_000_000;

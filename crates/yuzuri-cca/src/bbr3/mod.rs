@@ -436,7 +436,7 @@ impl CongestionControl for Bbr3 {
     }
 
     fn segment_lost(&mut self, window: &mut Window, segment: &LostSegment) {
-        self.judge_lost(window, segment);
+        self.check_lost_segment(window, segment);
     }
 
     fn undo_cwnd(&mut self, _window: &Window) -> u32 {

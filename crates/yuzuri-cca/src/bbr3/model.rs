@@ -187,7 +187,7 @@ impl Bbr3 {
     }
 
     /// `bbr_skb_marked_lost`
-    pub(super) fn judge_lost(&mut self, window: &Window, segment: &LostSegment) {
+    pub(super) fn check_lost_segment(&mut self, window: &Window, segment: &LostSegment) {
         self.note_loss(window);
         if !self.samples_of_probe {
             return;

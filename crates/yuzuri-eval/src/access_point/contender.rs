@@ -10,7 +10,7 @@ use yuzuri_policy::{PolicyConfig, SlowRadio};
 use yuzuri_share::{Rules, StationId, StationRule};
 use yuzuri_sim::cc::{Algorithm, Bounds};
 use yuzuri_sim::{
-    NoSteer, Observation, Results, Scenario, ScenarioError, Segment, Sharing, Steer, hint_of, run,
+    NoBounds, Observation, Results, Scenario, ScenarioError, Segment, Sharing, Steer, hint_of, run,
 };
 
 /// A contender: a column of a table.
@@ -91,8 +91,8 @@ impl Contender {
         let config = PolicyConfig { objective: setting.objective, ..PolicyConfig::default() };
         let terminals = 0..setting.phys.len();
         let is_half = matches!(setting.group, Group::Half | Group::Weights);
-        let takes_part = |number: usize| !is_half || setting.is_special(number);
-        let radio = |number: usize| takes_part(number).then(|| hint_of(setting.phys[number]));
+        let is_member = |number: usize| !is_half || setting.is_special(number);
+        let radio = |number: usize| is_member(number).then(|| hint_of(setting.phys[number]));
         let sharing = || {
             let radios: Vec<_> = terminals.clone().map(radio).collect();
             Sharing::new(config, &radios)
@@ -110,12 +110,12 @@ impl Contender {
         let stations = setting.weights.iter().enumerate().map(rule).collect();
         match self.rules().map(|rules| Rules { stations, ..rules }) {
             Some(rules) if is_half => {
-                let sharing = sharing().led().weighing(setting.weights.clone());
+                let sharing = sharing().led_by_access_point().with_weights(setting.weights.clone());
                 run(&scenario, &mut LeadingGate { sharing, gate: gate(rules) })
             }
             Some(rules) => run(&scenario, &mut gate(rules)),
             None if self == Contender::Daemon => run(&scenario, &mut sharing()),
-            None => run(&scenario, &mut NoSteer),
+            None => run(&scenario, &mut NoBounds),
         }
     }
 }
@@ -145,12 +145,12 @@ impl Steer for LeadingGate {
         }
     }
 
-    fn passes_up(&mut self, now: Time, terminal: usize, segment: &mut Segment) -> bool {
-        self.gate.passes_up(now, terminal, segment)
+    fn forwards_up(&mut self, now: Time, terminal: usize, segment: &mut Segment) -> bool {
+        self.gate.forwards_up(now, terminal, segment)
     }
 
-    fn passes_down(&mut self, now: Time, terminal: usize, segment: &mut Segment) -> bool {
-        self.gate.passes_down(now, terminal, segment)
+    fn forwards_down(&mut self, now: Time, terminal: usize, segment: &mut Segment) -> bool {
+        self.gate.forwards_down(now, terminal, segment)
     }
 }
 

@@ -6,7 +6,7 @@ use super::bucket::Bucket;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use yuzuri_gate::model::WindowClamp;
-use yuzuri_gate::{ArrivedTraffic, Bound, ConnectionState, FlowKey, FlowSeen, RttPart};
+use yuzuri_gate::{ArrivedTraffic, Bound, ConnectionState, FlowKey, FlowSeen, MAX_ACK_GAP, RttPart};
 use yuzuri_netmodel::Time;
 use yuzuri_netmodel::radio::Phy;
 use yuzuri_policy::{Aggregation, Moment, PolicyConfig, Report, Summary};
@@ -18,8 +18,6 @@ use yuzuri_sim::{Change, ChangeKind, Kind, MSS_BYTES, Observation, Segment, Stee
 const SCALE: u8 = 7;
 /// The minimum unused part of the window is kept per period of 2^this ns (`PERIOD_SHIFT`).
 const PERIOD_SHIFT: u32 = 29;
-/// The longest time without an ACK for the station, ns (`bpf/thin.h`).
-const THIN_GAP_NS: u64 = 10_000_000;
 const MSS: u32 = MSS_BYTES as u32;
 
 /// A connection as the programs see it.
@@ -30,6 +28,8 @@ struct Flow {
     ack: u32,
     ack_down: u32,
     ack_down_ns: u64,
+    /// The time up to which waits of ACKs are counted.
+    counted_ns: u64,
     offered: u32,
     /// RecoveryPoint (RFC 6675): the highest sequence number from the station at the last
     /// indication of a loss, until it is acknowledged.
@@ -236,7 +236,7 @@ impl Steer for Gate {
         }
     }
 
-    fn passes_up(&mut self, now: Time, terminal: usize, segment: &mut Segment) -> bool {
+    fn forwards_up(&mut self, now: Time, terminal: usize, segment: &mut Segment) -> bool {
         if self.is_quic(terminal) {
             let bucket = self.buckets.entry(terminal).or_default();
             return bucket.passes(now.as_nanos(), segment, &mut self.other_passed);
@@ -258,14 +258,14 @@ impl Steer for Gate {
         true
     }
 
-    fn passes_down(&mut self, now: Time, _terminal: usize, segment: &mut Segment) -> bool {
+    fn forwards_down(&mut self, now: Time, _terminal: usize, segment: &mut Segment) -> bool {
         let Some(key) = self.flows.get(&segment.connection).map(|flow| flow.seen.key) else { return true };
         let bound = self.bound_of(&key);
         let Some(flow) = self.flows.get_mut(&segment.connection) else { return true };
         match segment.kind {
             Kind::SynAck => flow.answered(segment),
             Kind::Ack => {
-                let gap_ns = if self.fixed.is_some() { u64::MAX } else { THIN_GAP_NS };
+                let gap_ns = if self.fixed.is_some() { u64::MAX } else { MAX_ACK_GAP.as_nanos() as u64 };
                 let passes = flow.acknowledged(now.as_nanos(), segment, bound, gap_ns);
                 self.thinned += u64::from(!passes);
                 return passes;
@@ -286,6 +286,7 @@ impl Flow {
             ack: 0,
             ack_down: 0,
             ack_down_ns: 0,
+            counted_ns: 0,
             offered: 0,
             recover: None,
             wire_timed: None,
@@ -351,6 +352,9 @@ impl Flow {
         let ack = segment.number * MSS;
         let before = self.ack;
         self.seen.last_ns = now_ns;
+        let waiting = u64::from(self.ack.saturating_sub(self.ack_down));
+        self.seen.waited_byte_us += waiting * ((now_ns - self.counted_ns) / 1000);
+        self.counted_ns = now_ns;
         if ack > self.ack {
             self.seen.acked_bytes += u64::from(ack.min(self.end) - self.ack.min(self.end));
             self.ack = ack;

@@ -16,7 +16,7 @@ const QUEUES_MS: [f64; 11] = [-3.0, 0.0, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 60.0
 /// Thinning: one ACK for this many segments; 0: no thinning.
 const THIN_SEGMENTS: [u32; 3] = [0, 4, 8];
 /// The fraction of CUBIC's total that a window must reach.
-const CARRIES: f64 = 0.98;
+const MIN_THROUGHPUT_RATIO: f64 = 0.98;
 const MSS: u32 = MSS_BYTES as u32;
 
 /// The results of a window.
@@ -72,8 +72,9 @@ impl Outcome {
 
     /// The minimum of a figure over the windows that reach this fraction.
     fn least(&self, figure: impl Fn(&Figures) -> f64) -> Option<(&WindowTrial, f64)> {
-        let carries = self.tries.iter().filter(|one| one.thin_segments == 0 && self.ratio(one) >= CARRIES);
-        carries.map(|one| (one, figure(&one.figures))).min_by(|a, b| a.1.total_cmp(&b.1))
+        let sufficient =
+            self.tries.iter().filter(|one| one.thin_segments == 0 && self.ratio(one) >= MIN_THROUGHPUT_RATIO);
+        sufficient.map(|one| (one, figure(&one.figures))).min_by(|a, b| a.1.total_cmp(&b.1))
     }
 
     /// The largest total over CUBIC's, with or without thinning.

@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use yuzuri_cca::SlowStartExit;
 use yuzuri_netmodel::Random;
 use yuzuri_policy::PolicyConfig;
-use yuzuri_sim::{NoSteer, ReceiverConfig, ScenarioError, Steer};
+use yuzuri_sim::{NoBounds, ReceiverConfig, ScenarioError, Steer};
 
 /// A stream of random numbers, separate from that of the settings.
 const QUIC: u64 = 0x7175_6963;
@@ -22,7 +22,7 @@ const QUIC: u64 = 0x7175_6963;
 #[derive(Serialize)]
 struct Outcome {
     number: u64,
-    words: String,
+    description: String,
     classes: Vec<&'static str>,
     figures: Vec<(Contender, RandomSettingFigures)>,
 }
@@ -31,7 +31,7 @@ struct Outcome {
 /// otherwise the same as without QUIC.
 fn who_uses_quic(seed: u64, drawn: &Drawn) -> Vec<bool> {
     let mut random = Random::new(drawn.number, seed.wrapping_add(QUIC));
-    drawn.phys.iter().map(|_| random.part() < 0.5).collect()
+    drawn.phys.iter().map(|_| random.uniform() < 0.5).collect()
 }
 
 fn figures(
@@ -52,7 +52,7 @@ fn figures(
             Box::new(Gate::new(config, rules, &drawn.phys, &scenario.changes, quic.to_vec()))
         }
         None if contender == Contender::Daemon => Box::new(shared(drawn)),
-        None => Box::new(NoSteer),
+        None => Box::new(NoBounds),
     };
     RandomSettingFigures::of(drawn, &scenario, &mut *steer)
 }
@@ -62,12 +62,12 @@ pub fn run(args: &Args, settings: u64, contenders: &[Contender]) -> anyhow::Resu
     let numbers: Vec<u64> = (0..settings).collect();
     let outcomes = watched(args.jobs, |jobs, stop, progress| {
         each(&numbers, jobs, stop, progress, |number| {
-            let drawn = Drawn { outside: 0, ..drawn(args.seed, *number) };
+            let drawn = Drawn { outsider_count: 0, ..drawn(args.seed, *number) };
             let quic = if args.quic { who_uses_quic(args.seed, &drawn) } else { Vec::new() };
             let figures = contenders.iter().map(|one| Ok((*one, figures(*one, &drawn, &quic)?)));
             let figures = figures.collect::<Result<Vec<_>, ScenarioError>>()?;
-            let Drawn { number, words, classes, .. } = drawn;
-            Ok(Outcome { number, words, classes, figures })
+            let Drawn { number, description, classes, .. } = drawn;
+            Ok(Outcome { number, description, classes, figures })
         })
     })?;
     write_lines(args.json.as_deref(), &outcomes)?;
@@ -87,14 +87,14 @@ fn tables(seed: u64, outcomes: &[Outcome], rows: bool) -> String {
         let of: Vec<&Outcome> = outcomes.iter().filter(|one| one.classes.contains(&class)).collect();
         let Some(first) = of.first() else { continue };
         for (place, (contender, _)) in first.figures.iter().enumerate() {
-            let beside_first = of.iter().map(|one| [&one.figures[place].1, &one.figures[0].1]);
+            let pairs_with_first = of.iter().map(|one| [&one.figures[place].1, &one.figures[0].1]);
             let (name, count) = (contender.name(), of.len());
-            let _ = writeln!(text, "| {class}: {count} | {name} | {} |", columns(beside_first));
+            let _ = writeln!(text, "| {class}: {count} | {name} | {} |", columns(pairs_with_first));
         }
     }
     if rows {
         for one in outcomes {
-            let _ = writeln!(text, "\n{}: {}", one.number, one.words);
+            let _ = writeln!(text, "\n{}: {}", one.number, one.description);
             for (contender, f) in &one.figures {
                 let _ = writeln!(
                     text,

@@ -43,14 +43,14 @@ fn settings() -> Vec<Setting> {
     let n = [Some(Phy::n(20, 1, 7)); 2];
     let ac = [Some(Phy::ac(80, 1, 9)), Some(Phy::n(20, 1, 7))];
     let ax = [Some(Phy::ax(20, 1, 11)); 2];
-    let only_here = [Some(Phy::n(20, 1, 7)), None];
+    let immovable = [Some(Phy::n(20, 1, 7)), None];
     let setting =
         |name, stations: &[Station], wire_mbps| Setting { name, stations: stations.to_vec(), wire_mbps };
     vec![
         setting("2 ac + 2 n", &[ac, ac, n, n], 1000),
         setting("2 ac + 2 n behind 50 Mbit/s", &[ac, ac, n, n], 50),
         setting("4 ax + 2 n", &[ax, ax, ax, ax, n, n], 1000),
-        setting("2 ac + 2 n that cannot move", &[ac, ac, only_here, only_here], 1000),
+        setting("2 ac + 2 n that cannot move", &[ac, ac, immovable, immovable], 1000),
     ]
 }
 
@@ -150,12 +150,12 @@ impl Steer for Cell<'_> {
         self.gate.take(plan);
     }
 
-    fn passes_up(&mut self, now: Time, terminal: usize, segment: &mut Segment) -> bool {
-        self.gate.passes_up(now, terminal, segment)
+    fn forwards_up(&mut self, now: Time, terminal: usize, segment: &mut Segment) -> bool {
+        self.gate.forwards_up(now, terminal, segment)
     }
 
-    fn passes_down(&mut self, now: Time, terminal: usize, segment: &mut Segment) -> bool {
-        self.gate.passes_down(now, terminal, segment)
+    fn forwards_down(&mut self, now: Time, terminal: usize, segment: &mut Segment) -> bool {
+        self.gate.forwards_down(now, terminal, segment)
     }
 }
 
@@ -218,7 +218,7 @@ fn both(setting: &Setting, moved: Option<(usize, f64)>, seed: u64) -> Result<Bot
 
 /// The rate of each station without a move, or before and after the first one, Mbit/s.
 enum Outcome {
-    Nobody(Vec<f64>),
+    NoMove(Vec<f64>),
     Moved { who: usize, at_s: f64, was: Vec<f64>, is: Vec<f64> },
 }
 
@@ -232,7 +232,7 @@ impl Outcome {
             Some(((0..setting.stations.len()).find(|n| StationId(mac(*n)) == request.id)?, *at_s))
         });
         let Some((who, at_s)) = asked else {
-            return Ok(Outcome::Nobody(rates(&before, SETTLES_S, SECONDS as f64)));
+            return Ok(Outcome::NoMove(rates(&before, SETTLES_S, SECONDS as f64)));
         };
         let after = both(setting, Some((who, at_s)), seed)?;
         let (was, is) = (rates(&after, SETTLES_S, at_s), rates(&after, at_s + SETTLES_S, SECONDS as f64));
@@ -254,7 +254,7 @@ pub fn run(seed: u64) -> anyhow::Result<()> {
     for setting in settings() {
         let words = |rates: &[f64]| rates.iter().map(|r| format!("{r:.1}")).collect::<Vec<_>>().join(", ");
         let _ = match Outcome::of(&setting, seed)? {
-            Outcome::Nobody(rates) => {
+            Outcome::NoMove(rates) => {
                 writeln!(text, "| {} | nobody | {} | | | |", setting.name, words(&rates))
             }
             Outcome::Moved { who, at_s, was, is } => {
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn no_station_is_moved_where_the_wire_limits_or_none_can_move() {
         for name in ["2 ac + 2 n behind 50 Mbit/s", "2 ac + 2 n that cannot move"] {
-            let Outcome::Nobody(rates) = outcome(name) else { panic!("{name}: somebody was asked") };
+            let Outcome::NoMove(rates) = outcome(name) else { panic!("{name}: somebody was asked") };
             assert!(rates.iter().all(|mbps| *mbps > 1.0), "{rates:?}");
         }
     }

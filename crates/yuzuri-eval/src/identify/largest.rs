@@ -7,7 +7,7 @@ use yuzuri_infer::packets::{Ended, Tracker};
 
 /// Alterations of a capture, as on a host with other settings or at another place.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct OtherSettings {
+pub struct ReadSettings {
     /// Segments that immediately follow in sequence become one super-segment, as if the device
     /// split (TSO) or merged (GRO) them.
     pub merged: bool,
@@ -15,7 +15,7 @@ pub struct OtherSettings {
     pub without_timestamps: bool,
     /// The distance from the original capture point, ns: data passes that much later there and
     /// acknowledgements that much earlier; if negative, the other way round.
-    pub away_ns: i64,
+    pub capture_point_shift_ns: i64,
 }
 
 /// Segments closer together than this are merged.
@@ -57,13 +57,13 @@ impl Merge {
 
 /// The flow of a capture with the most acknowledged data, reconstructed from its first
 /// `max_packets` segments; `None` without flows.
-pub fn largest(path: &Path, max_packets: u64, otherwise: OtherSettings) -> Result<Option<Ended>> {
+pub fn largest(path: &Path, max_packets: u64, read_settings: ReadSettings) -> Result<Option<Ended>> {
     let mut capture = Capture::open(path, &Options::default())?;
     let mut tracker = Tracker::new();
     let mut merge = Merge::default();
     let mut packets = 0;
     let mut track = |segment: Segment| {
-        if otherwise.merged {
+        if read_settings.merged {
             merge.push(segment).iter().flatten().for_each(|segment| tracker.segment(segment));
         } else {
             tracker.segment(&segment);
@@ -75,16 +75,20 @@ pub fn largest(path: &Path, max_packets: u64, otherwise: OtherSettings) -> Resul
         let Item::Segment(segment) = item else { continue };
         let mut segment = *segment;
         packets += 1;
-        if otherwise.without_timestamps {
+        if read_settings.without_timestamps {
             segment.options.timestamps = None;
             segment.options.mss = segment.options.mss.map(|mss| mss - 12);
         }
-        if otherwise.away_ns == 0 {
+        if read_settings.capture_point_shift_ns == 0 {
             track(segment);
         } else {
             // The laboratory's senders open their flows.
             let outwards = *opener.get_or_insert(segment.from) == segment.from;
-            segment.time_ns += if outwards { otherwise.away_ns } else { -otherwise.away_ns };
+            segment.time_ns += if outwards {
+                read_settings.capture_point_shift_ns
+            } else {
+                -read_settings.capture_point_shift_ns
+            };
             moved.push(segment);
         }
         if packets >= max_packets {

@@ -1,6 +1,6 @@
 //! The ranking of each capture's largest flow in a folder.
 
-use super::largest::{OtherSettings, largest};
+use super::largest::{ReadSettings, largest};
 use anyhow::{Context, Result};
 use std::path::PathBuf;
 use yuzuri_cca::Algorithm;
@@ -31,7 +31,7 @@ pub fn run(args: &Args) -> Result<()> {
         if prefix.as_ref().is_some_and(|p| !name.starts_with(p.as_str())) {
             continue;
         }
-        let Some(ended) = largest(&folder.join(name), u64::MAX, OtherSettings::default())? else {
+        let Some(ended) = largest(&folder.join(name), u64::MAX, ReadSettings::default())? else {
             continue;
         };
         let Some((_, window_trace)) = ended.main() else { continue };

@@ -2,7 +2,7 @@
 //! the fractions of right answers, the calibration of the probabilities, and the difference of the
 //! windows from the kernel's own.
 
-use super::largest::{OtherSettings, largest};
+use super::largest::{ReadSettings, largest};
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -40,8 +40,11 @@ pub fn run(args: &Args) -> Result<()> {
     for folder in &args.folders {
         find(folder, &mut runs)?;
     }
-    let mut otherwise =
-        OtherSettings { merged: args.merged, without_timestamps: args.without_timestamps, away_ns: 0 };
+    let mut read_settings = ReadSettings {
+        merged: args.merged,
+        without_timestamps: args.without_timestamps,
+        capture_point_shift_ns: 0,
+    };
     runs.sort();
     let mut tally = Tally::default();
     for run in &runs {
@@ -52,13 +55,13 @@ pub fn run(args: &Args) -> Result<()> {
             if args.middle {
                 // A third of the way from either end, as the bottleneck's queue may be on either
                 // side.
-                otherwise.away_ns = away_ns(&file, side == "sender")?;
+                read_settings.capture_point_shift_ns = capture_point_shift_ns(&file, side == "sender")?;
             }
-            if let Some(opening) = verdict(&file, OPENING_PACKETS, otherwise)? {
+            if let Some(opening) = verdict(&file, OPENING_PACKETS, read_settings)? {
                 tally.openings.0 += u32::from(matches!(opening.answer, Answer::Unknown { .. }));
                 tally.openings.1 += 1;
             }
-            let Some(verdict) = verdict(&file, u64::MAX, otherwise)? else { continue };
+            let Some(verdict) = verdict(&file, u64::MAX, read_settings)? else { continue };
             tally.count(&label, side, &verdict, &truth, run, args.quiet);
         }
     }
@@ -83,7 +86,7 @@ fn find(folder: &Path, runs: &mut Vec<PathBuf>) -> Result<()> {
 
 /// Suffix in the names of algorithms with the code of Linux 5.6
 /// (`yuzuri_kernel::before_5_7`).
-const FORMER: &str = "_5_6";
+const BEFORE_5_7_SUFFIX: &str = "_5_6";
 
 /// The algorithm of a run's sender.
 fn label(run: &Path) -> Result<String> {
@@ -91,7 +94,8 @@ fn label(run: &Path) -> Result<String> {
     let terminal = scenario.get("terminal").and_then(|t| t.get(0)).context("no terminal")?;
     let control = terminal.get("control").and_then(|c| c.as_str());
     // An older kernel's version counts as the same algorithm.
-    let control = control.map(|control| control.strip_suffix(FORMER).unwrap_or(control).to_owned());
+    let control =
+        control.map(|control| control.strip_suffix(BEFORE_5_7_SUFFIX).unwrap_or(control).to_owned());
     Ok(control.unwrap_or_else(|| "cubic_apple_old".into()))
 }
 
@@ -112,15 +116,15 @@ fn truth(run: &Path) -> Result<Truth> {
 /// Packets of a flow that has just opened: handshake, initial window, its acknowledgements.
 const OPENING_PACKETS: u64 = 24;
 
-fn verdict(path: &Path, max_packets: u64, otherwise: OtherSettings) -> Result<Option<Verdict>> {
-    let Some(ended) = largest(path, max_packets, otherwise)? else { return Ok(None) };
+fn verdict(path: &Path, max_packets: u64, read_settings: ReadSettings) -> Result<Option<Verdict>> {
+    let Some(ended) = largest(path, max_packets, read_settings)? else { return Ok(None) };
     let window_trace = ended.main().map(|(_, window_trace)| window_trace.clone());
     Ok(window_trace.map(|window_trace| identify(window_trace, Some(ended.seen), None, None)))
 }
 
 /// The maximum distance by which a capture is moved: a third of the minimum RTT.
-fn away_ns(path: &Path, at_sender: bool) -> Result<i64> {
-    let Some(ended) = largest(path, u64::MAX, OtherSettings::default())? else { return Ok(0) };
+fn capture_point_shift_ns(path: &Path, at_sender: bool) -> Result<i64> {
+    let Some(ended) = largest(path, u64::MAX, ReadSettings::default())? else { return Ok(0) };
     let third_ns = ended.main().map_or(0, |(_, window_trace)| i64::from(window_trace.min_rtt_us) * 1000 / 3);
     Ok(if at_sender { third_ns } else { -third_ns })
 }

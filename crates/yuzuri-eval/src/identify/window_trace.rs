@@ -1,6 +1,6 @@
 //! Writes the fixtures of yuzuri-infer's tests/kernel.rs.
 
-use super::largest::{OtherSettings, largest};
+use super::largest::{ReadSettings, largest};
 use anyhow::{Context, Result};
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ pub struct Args {
 
 /// Writes the window trace of the capture's largest flow.
 pub fn run(args: &Args) -> Result<()> {
-    let ended = largest(&args.capture, u64::MAX, OtherSettings::default())?;
+    let ended = largest(&args.capture, u64::MAX, ReadSettings::default())?;
     let window_trace = ended.as_ref().and_then(|ended| ended.main()).context("no flow with data")?.1;
     let json = serde_json::to_vec(window_trace)?;
     std::fs::write(&args.into, zstd::encode_all(json.as_slice(), 19)?)

@@ -5,7 +5,7 @@ use crate::sharing::trace::Traced;
 use yuzuri_netmodel::Time;
 use yuzuri_policy::{Objective, PolicyConfig, PolicyName, RadioHint};
 use yuzuri_sim::cc::Algorithm;
-use yuzuri_sim::{NoSteer, Results, ScenarioError, SenderConfig, Sharing, TrueCapacity, hint_of, run};
+use yuzuri_sim::{NoBounds, Results, ScenarioError, SenderConfig, Sharing, TrueCapacity, hint_of, run};
 
 /// A contender: a column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,21 +70,21 @@ impl Contender {
         let begins = Time::from_nanos(setting.sharing_ms * 1_000_000);
         let policy = |name, objective| {
             let config = PolicyConfig { name, objective, ..PolicyConfig::default() };
-            Sharing::new(config, &radios(setting)).beginning(begins)
+            Sharing::new(config, &radios(setting)).starting_at(begins)
         };
         match self {
-            Contender::Cubic => run(&setting.scenario(&plain, seed), &mut NoSteer),
+            Contender::Cubic => run(&setting.scenario(&plain, seed), &mut NoBounds),
             Contender::Bbr => {
                 let sender = SenderConfig { algorithm: Algorithm::Bbr, ..plain };
-                run(&setting.scenario(&sender, seed), &mut NoSteer)
+                run(&setting.scenario(&sender, seed), &mut NoBounds)
             }
             Contender::Paced => {
                 let sender = SenderConfig { paced_by_fq: true, ..plain };
-                run(&setting.scenario(&sender, seed), &mut NoSteer)
+                run(&setting.scenario(&sender, seed), &mut NoBounds)
             }
             Contender::Policy(name, objective) => under(policy(name, objective)),
             Contender::Oracle => {
-                let part = part_of_alone(setting);
+                let part = fraction_of_alone(setting);
                 let alone = alone_bps(setting);
                 // Each gets the common fraction of its rate alone on this path.
                 let mut radios = radios(setting);
@@ -102,15 +102,15 @@ impl Contender {
                     paced: total_bps > 0.99 * wire_bps,
                     wire_bps: 0,
                 };
-                under(Sharing::new(config, &radios).beginning(begins).knowing(known))
+                under(Sharing::new(config, &radios).starting_at(begins).with_capacity(known))
             }
         }
     }
 }
 
 fn radios(setting: &Setting) -> Vec<Option<RadioHint>> {
-    let taking_part = setting.phys.len() - setting.outside;
-    setting.phys.iter().enumerate().map(|(n, phy)| (n < taking_part).then(|| hint_of(*phy))).collect()
+    let member_count = setting.phys.len() - setting.outsider_count;
+    setting.phys.iter().enumerate().map(|(n, phy)| (n < member_count).then(|| hint_of(*phy))).collect()
 }
 
 /// Part of a wire's rate that is payload: 1448 bytes of 1514.
@@ -124,7 +124,7 @@ pub fn alone_bps(setting: &Setting) -> Vec<f64> {
 
 /// The fraction of the rate alone that all terminals can get together: limited by the air or the
 /// wire.
-pub fn part_of_alone(setting: &Setting) -> f64 {
+pub fn fraction_of_alone(setting: &Setting) -> f64 {
     let wire_bps = setting.wire_mbps as f64 * 1e6 * PAYLOAD_OF_WIRE;
     let alone = alone_bps(setting);
     let air: f64 = alone.iter().zip(&setting.phys).map(|(a, phy)| a / hint_of(*phy).alone_bps as f64).sum();

@@ -25,7 +25,7 @@ pub struct Setting {
     /// Buffer limit, bytes.
     pub window_bytes: u64,
     /// Terminals that do not take part, counted from the last.
-    pub outside: usize,
+    pub outsider_count: usize,
     /// Start time of the last terminal, ms.
     pub newcomer_ms: u64,
     /// When sharing begins, ms, with queues already full; only the time after that counts.
@@ -50,7 +50,7 @@ impl Setting {
             ap_packets: 400,
             loss: 0.0,
             window_bytes: AMPLE_BYTES,
-            outside: 0,
+            outsider_count: 0,
             newcomer_ms: 0,
             sharing_ms: 0,
         }
@@ -78,8 +78,8 @@ impl Setting {
         if self.window_bytes != AMPLE_BYTES {
             name += &format!(", buffers of {} kB", self.window_bytes >> 10);
         }
-        if self.outside > 0 {
-            name += &format!(", {} outside", self.outside);
+        if self.outsider_count > 0 {
+            name += &format!(", {} outside", self.outsider_count);
         }
         if self.newcomer_ms > 0 {
             name += &format!(", newcomer at {} s", self.newcomer_ms / 1000);
@@ -203,8 +203,8 @@ pub fn all() -> Vec<Setting> {
         all.push(Setting { newcomer_ms: 5000, ..setting });
     }
     for (phy, rtt_ms) in [(AC, 2), (AC, 64), (N, 64), (G, 64)] {
-        for outside in [1, 4] {
-            all.push(Setting { outside, ..Setting::new("not all take part", vec![phy; 8], rtt_ms) });
+        for outsider_count in [1, 4] {
+            all.push(Setting { outsider_count, ..Setting::new("not all take part", vec![phy; 8], rtt_ms) });
         }
     }
     for (phy, ap_packets, rtt_ms) in

@@ -1,7 +1,7 @@
 //! Tables and verdicts.
 
+use crate::sharing::comparison::{Figures, Row};
 use crate::sharing::contender::Contender;
-use crate::sharing::contest::{Figures, Row};
 use std::fmt::Write as _;
 use yuzuri_policy::{Objective, PolicyName};
 
@@ -18,7 +18,7 @@ pub fn tables(rows: &[Row], contenders: &[Contender]) -> String {
     for row in groups.iter().flat_map(|g| rows.iter().filter(move |r| r.setting.group == *g)) {
         if row.setting.group != group {
             group = row.setting.group;
-            let inside = if row.setting.outside > 0 {
+            let inside = if row.setting.outsider_count > 0 {
                 ", the rate of those that take part relative to an equal share of the total"
             } else {
                 ""
@@ -32,7 +32,8 @@ pub fn tables(rows: &[Row], contenders: &[Contender]) -> String {
                 writeln!(text, "| setting | {} |\n|---|{}", heads.join(" | "), "---|".repeat(heads.len()));
         }
         let cell = |f: &Figures| {
-            let inside = if row.setting.outside > 0 { format!(", {:.2}", f.inside) } else { String::new() };
+            let inside =
+                if row.setting.outsider_count > 0 { format!(", {:.2}", f.inside) } else { String::new() };
             let lost = f.retransmitted * 100.0;
             format!("{:.1}, {:.2}, {:.0}, {lost:.1}{inside}", f.total_mbps, f.jain, f.rtt_ms)
         };
@@ -133,7 +134,7 @@ pub fn verdicts(rows: &[Row], contenders: &[Contender]) -> String {
             let (above_ms, ratio) = (ours.rtt_ms - setting.rtt_ms as f64, ours.total_mbps / cubic.total_mbps);
             let held = ours.jain >= 0.98 && above_ms <= 100.0 && ratio >= 0.95;
             let text = format!("Jain {:.3}, {above_ms:.0} ms above the path, {ratio:.3} of CUBIC", ours.jain);
-            let begins = setting.outside == 0 && setting.sharing_ms == 0;
+            let begins = setting.outsider_count == 0 && setting.sharing_ms == 0;
             let counts = setting.phys.len() >= many && begins && setting.wire_mbps == 1000;
             counts.then_some((held, text))
         },

@@ -4,14 +4,14 @@ pub mod command;
 #[cfg(test)]
 mod tests;
 
-use super::saw_tooth::saw_tooth;
+use super::sawtooth::sawtooth;
 use yuzuri_netmodel::queue::QueueConfig;
 use yuzuri_netmodel::wire::{LineConfig, WireConfig};
 use yuzuri_sim::cc::Algorithm;
-use yuzuri_sim::{NoSteer, ReceiverConfig, Scenario, SenderConfig, Terminal, run};
+use yuzuri_sim::{NoBounds, ReceiverConfig, Scenario, SenderConfig, Terminal, run};
 
 /// The traced algorithms, by their Linux names.
-pub const CONTROLS: [Algorithm; 17] = [
+pub const TRACED_ALGORITHMS: [Algorithm; 17] = [
     Algorithm::Reno,
     Algorithm::Cubic,
     Algorithm::Bic,
@@ -145,15 +145,15 @@ impl Figures {
         let mean =
             |value: fn(&Row) -> f64| steady.iter().map(|row| value(row)).sum::<f64>() / steady.len() as f64;
         let windows: Vec<(f64, f64)> = steady.iter().map(|row| (row.t_s, row.cwnd)).collect();
-        let tooth = saw_tooth(&windows, 0.95);
+        let sawtooth = sawtooth(&windows, 0.95);
         Figures {
             goodput_mbps,
             start_peak,
             cwnd_mean: mean(|row| row.cwnd),
-            reductions: tooth.reductions as f64,
-            period_s: tooth.period_s,
-            peak: tooth.peak,
-            trough: tooth.trough,
+            reductions: sawtooth.reductions as f64,
+            period_s: sawtooth.period_s,
+            peak: sawtooth.peak,
+            trough: sawtooth.trough,
             srtt_ms: mean(|row| row.srtt_ms),
             recoveries: 0.0,
             timeouts: 0.0,
@@ -181,7 +181,7 @@ pub fn simulated(path: Path, algorithm: Algorithm, seed: u64) -> (Vec<Row>, Figu
     let mut scenario = Scenario::wired(wire, vec![terminal], path.duration_s * 1000).seeded(seed);
     scenario.warm_up_ms = 2 * path.delay_us / 1000;
     scenario.trace_every_ms = Some((STEP_S * 1000.0) as u64);
-    let results = run(&scenario, &mut NoSteer).expect("a consistent scenario");
+    let results = run(&scenario, &mut NoBounds).expect("a consistent scenario");
     let terminal = &results.terminals[0];
     // Time starts with the first segment, one round trip after the SYN.
     let rows: Vec<Row> = terminal

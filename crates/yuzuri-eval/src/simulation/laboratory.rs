@@ -6,7 +6,7 @@ mod tests;
 
 use yuzuri_scenario::fairness::jain;
 use yuzuri_scenario::{Document, Point, Scenario as LabScenario};
-use yuzuri_sim::{NoSteer, Results, run, simulated};
+use yuzuri_sim::{NoBounds, Results, run, simulated};
 
 /// Maximum relative difference of the total.
 pub const TOTAL_LIMIT: f64 = 0.05;
@@ -80,7 +80,7 @@ pub fn points(document: &Document) -> Vec<Point> {
 /// Same as [`simulated`], and errors of the simulation.
 pub fn simulated_figures(lab: &LabScenario, seed: u64) -> anyhow::Result<Figures> {
     let scenario = simulated(lab, seed).map_err(|problems| anyhow::anyhow!("{problems:?}"))?;
-    let results = run(&scenario, &mut NoSteer)?;
+    let results = run(&scenario, &mut NoBounds)?;
     Ok(Figures::of(&results))
 }
 

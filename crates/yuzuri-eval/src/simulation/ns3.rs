@@ -7,7 +7,7 @@ mod tests;
 use yuzuri_netmodel::queue::{FqCodelConfig, QueueConfig};
 use yuzuri_netmodel::radio::Phy;
 use yuzuri_sim::cc::Algorithm;
-use yuzuri_sim::{LocalDrop, NoSteer, Results, Scenario, SenderConfig, Terminal, TimeoutRule, path, run};
+use yuzuri_sim::{LocalDrop, NoBounds, Results, Scenario, SenderConfig, Terminal, TimeoutRule, path, run};
 
 /// One run of ns-3.
 #[derive(Clone, Debug)]
@@ -133,5 +133,5 @@ pub fn scenario(row: &Ns3Row, seed: u64, behaviour: Behaviour) -> Scenario {
 }
 
 pub fn simulated(row: &Ns3Row, seed: u64, behaviour: Behaviour) -> Results {
-    run(&scenario(row, seed, behaviour), &mut NoSteer).expect("a consistent scenario")
+    run(&scenario(row, seed, behaviour), &mut NoBounds).expect("a consistent scenario")
 }

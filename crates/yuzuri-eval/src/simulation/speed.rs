@@ -1,7 +1,7 @@
 //! Measures the simulation's speed: simulated seconds per second of CPU time.
 
 use yuzuri_netmodel::radio::Phy;
-use yuzuri_sim::{NoSteer, Scenario, SenderConfig, Terminal, path};
+use yuzuri_sim::{NoBounds, Scenario, SenderConfig, Terminal, path};
 
 /// Prints a row for each setting.
 pub fn run() -> anyhow::Result<()> {
@@ -26,7 +26,7 @@ pub fn run() -> anyhow::Result<()> {
             vec![Terminal::uploading().with_sender(sender); terminals],
             duration_ms,
         );
-        let results = yuzuri_sim::run(&scenario, &mut NoSteer)?;
+        let results = yuzuri_sim::run(&scenario, &mut NoBounds)?;
         println!(
             "{terminals:5}, {phy:?}, {} Mbit/s {packets} packets {} ms, {:.0}, {:.2}, {:.1}, {:.2e}, {:.1}, {:.3}",
             rate_bps / 1_000_000,

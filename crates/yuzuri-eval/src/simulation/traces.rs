@@ -4,12 +4,12 @@ pub mod command;
 #[cfg(test)]
 mod tests;
 
-use super::saw_tooth::saw_tooth;
+use super::sawtooth::sawtooth;
 use std::fmt;
 use yuzuri_netmodel::queue::QueueConfig;
 use yuzuri_netmodel::wire::{LineConfig, WireConfig};
 use yuzuri_sim::cc::Algorithm;
-use yuzuri_sim::{NoSteer, Scenario, SenderConfig, Terminal, run};
+use yuzuri_sim::{NoBounds, Scenario, SenderConfig, Terminal, run};
 
 /// The sender's state at one instant.
 #[derive(Clone, Copy, Debug)]
@@ -68,15 +68,15 @@ fn summarize(rows: &[Row], goodput_mbps: f64) -> Summary {
         sum / time
     };
     let windows: Vec<(f64, f64)> = steady.iter().map(|row| (row.t_s, row.cwnd)).collect();
-    let tooth = saw_tooth(&windows, 0.9);
+    let sawtooth = sawtooth(&windows, 0.9);
     Summary {
         goodput_mbps,
         start_peak,
         mean: weighted(|row| row.cwnd),
-        peak: tooth.peak,
-        trough: tooth.trough,
-        period_s: tooth.period_s,
-        reductions: tooth.reductions,
+        peak: sawtooth.peak,
+        trough: sawtooth.trough,
+        period_s: sawtooth.period_s,
+        reductions: sawtooth.reductions,
         srtt_mean_ms: weighted(|row| row.srtt_us) / 1e3,
     }
 }
@@ -127,7 +127,7 @@ pub fn simulated(algorithm: Algorithm) -> Simulation {
     let mut scenario = Scenario::wired(wire, vec![Terminal::uploading().with_sender(sender)], 60_000);
     scenario.warm_up_ms = 100;
     scenario.trace_every_ms = Some(50);
-    let results = run(&scenario, &mut NoSteer).expect("a consistent scenario");
+    let results = run(&scenario, &mut NoBounds).expect("a consistent scenario");
     let terminal = &results.terminals[0];
     // Time starts with the first segment, one round trip after the SYN.
     let rows: Vec<Row> = terminal

@@ -40,8 +40,12 @@ impl Rng {
     }
 }
 
+/// The kinds that existed first: a later one has numbers of its own, so that a seed draws their
+/// cases as before.
+const FIRST_KINDS: usize = 13;
+
 /// The kinds of cases.
-pub const KINDS: [&str; 13] = [
+pub const KINDS: [&str; FIRST_KINDS + 1] = [
     "receiver-window",
     "slow-reader",
     "application",
@@ -55,7 +59,16 @@ pub const KINDS: [&str; 13] = [
     "device-holds",
     "two-limits",
     "sharing",
+    "autotuned-window",
 ];
+
+/// The number of a round's case of a kind, given the kind's index.
+pub fn number(round: u64, kind: usize) -> u64 {
+    match kind.checked_sub(FIRST_KINDS) {
+        None => round * FIRST_KINDS as u64 + kind as u64,
+        Some(later) => (later as u64 + 1) * 1_000_000 + round,
+    }
+}
 
 /// How a program reads or writes: the bytes per call, and the interval between calls. An `every` of
 /// zero means without a pause.
@@ -100,6 +113,8 @@ pub struct Case {
     pub queue_bytes: f64,
     pub loss: f64,
     pub receive_buffer: Option<usize>,
+    /// The largest receive buffer that the kernel chooses itself, bytes (`tcp_rmem`).
+    pub max_receive_buffer: Option<usize>,
     pub send_buffer: Option<usize>,
     /// TBF at the sender's own device: rate in bits per second and limit in bytes.
     pub device: Option<(f64, f64)>,
@@ -108,7 +123,7 @@ pub struct Case {
     /// Whether TCP passes more than one segment at once to the device.
     pub gso: bool,
     /// Whether network cards fill in checksums.
-    pub cards: bool,
+    pub offloads_checksums: bool,
     /// Whether it is observed from its beginning, or only once it has reached its limit.
     pub begins: bool,
     /// Time from the connection to the evaluated part.
@@ -141,11 +156,12 @@ impl Case {
             queue_bytes: 0.0,
             loss: 0.0,
             receive_buffer: None,
+            max_receive_buffer: None,
             send_buffer: None,
             device: None,
             bound: None,
             gso: rng.part() < 0.5,
-            cards: false,
+            offloads_checksums: false,
             begins: rng.part() < 0.5,
             warm_up: Duration::from_secs(3),
             waits_for_loss: false,
@@ -163,6 +179,14 @@ impl Case {
                 case.rtt = case.rtt.max(Duration::from_secs_f64(8_000.0 / rate));
                 case.receive_buffer =
                     Some(rng.log_between(4_096.0, bytes.clamp(5_000.0, 200_000.0)) as usize);
+                Phase::of(&[Limit::ReceiverWindow])
+            }
+            "autotuned-window" => {
+                // The window is smaller than the buffer, and so smaller than the path.
+                case.rate_bps = rng.log_between(20e6, 40e6);
+                case.rtt = Duration::from_secs_f64(rng.log_between(0.03, 0.1));
+                case.queue_bytes = case.bdp_bytes() * 2.0;
+                case.max_receive_buffer = Some((case.bdp_bytes() * part.max(0.2)) as usize);
                 Phase::of(&[Limit::ReceiverWindow])
             }
             "slow-reader" => {
@@ -265,7 +289,7 @@ impl Case {
             other => panic!("no kind is called {other}"),
         };
         case.phases.push(phase);
-        case.cards = rng.part() < 0.5;
+        case.offloads_checksums = rng.part() < 0.5;
         case
     }
 
@@ -278,7 +302,7 @@ impl Case {
             self.rtt.as_secs_f64() * 1e3,
             self.queue_bytes / 1e3,
             if self.gso { "" } else { " no-gso" },
-            if self.cards { " cards" } else { "" },
+            if self.offloads_checksums { " cards" } else { "" },
             if self.begins { " from-begin" } else { "" },
         );
         let mut add = |name: &str, value: Option<String>| {
@@ -288,6 +312,7 @@ impl Case {
         };
         add("loss", (self.loss > 0.0).then(|| format!("{:.5}", self.loss)));
         add("rcvbuf", self.receive_buffer.map(|b| b.to_string()));
+        add("tcp_rmem", self.max_receive_buffer.map(|b| b.to_string()));
         add("sndbuf", self.send_buffer.map(|b| b.to_string()));
         add(
             "device",
@@ -295,10 +320,10 @@ impl Case {
         );
         add("bound", self.bound.map(|b| b.to_string()));
         for phase in &self.phases {
-            let rhythm =
+            let pattern =
                 |r: IoPattern| (r != IoPattern::BULK).then(|| format!("{} B/{:?}", r.bytes, r.every));
-            add("writes", rhythm(phase.writes));
-            add("reads", rhythm(phase.reads));
+            add("writes", pattern(phase.writes));
+            add("reads", pattern(phase.reads));
             add("paced", phase.pacing.map(|p| format!("{:.1} Mbit/s", p as f64 * 8e-6)));
         }
         text

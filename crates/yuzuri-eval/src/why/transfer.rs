@@ -14,16 +14,16 @@ use yuzuri_testnet::{Net, Path, PathDirection, Side, set_max_pacing_rate};
 
 /// The current phase, and whether the transfer is over.
 #[derive(Default)]
-struct Now {
+struct TransferState {
     phase: AtomicUsize,
     /// The phase in which the writer began its latest write.
     written: AtomicUsize,
-    over: AtomicBool,
+    ended: AtomicBool,
 }
 
 /// A transfer from A to B that continues until it is dropped.
 pub struct Transfer {
-    now: Arc<Now>,
+    now: Arc<TransferState>,
     phases: Vec<Phase>,
     threads: Vec<JoinHandle<()>>,
     /// Shut down to wake the threads that wait on a full socket.
@@ -34,17 +34,17 @@ pub struct Transfer {
 
 /// The path of a case.
 pub fn path(net: &Net, case: &Case, seed: u64) -> Path {
-    let there = PathDirection {
+    let forward = PathDirection {
         rate_bps: case.rate_bps as u64,
         delay: case.rtt / 2,
         queue_bytes: case.queue_bytes as u64,
         loss: case.loss,
     };
-    let back = PathDirection::with_delay(case.rtt / 2);
-    let path = if case.cards {
-        Path::behind_cards(net, there, back, seed)
+    let return_path = PathDirection::with_delay(case.rtt / 2);
+    let path = if case.offloads_checksums {
+        Path::with_checksum_offload(net, forward, return_path, seed)
     } else {
-        Path::new(net, there, back, seed)
+        Path::new(net, forward, return_path, seed)
     };
     let path = path.unwrap();
     if case.gso {
@@ -66,6 +66,10 @@ impl Transfer {
     /// Starts the transfer over the path.
     pub fn start(net: &Net, case: &Case, control: &str) -> Transfer {
         let listener = net.inside(Side::B, || {
+            if let Some(bytes) = case.max_receive_buffer {
+                let sizes = format!("4096 {} {bytes}", bytes.min(131_072));
+                std::fs::write("/proc/sys/net/ipv4/tcp_rmem", sizes).unwrap();
+            }
             let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
             if let Some(bytes) = case.receive_buffer {
                 socket.set_recv_buffer_size(bytes).unwrap();
@@ -89,7 +93,7 @@ impl Transfer {
             TcpStream::from(socket)
         });
         let (far, _) = listener.accept().unwrap();
-        let now = Arc::new(Now::default());
+        let now = Arc::new(TransferState::default());
         let sockets = vec![near.try_clone().unwrap(), far.try_clone().unwrap()];
         let local = near.local_addr().unwrap();
         let reads: Vec<IoPattern> = case.phases.iter().map(|phase| phase.reads).collect();
@@ -97,12 +101,12 @@ impl Transfer {
         let threads = vec![
             std::thread::spawn({
                 let now = now.clone();
-                move || in_rhythm(&now, &reads, |_, buffer| matches!((&far).read(buffer), Ok(1..)))
+                move || run_io_pattern(&now, &reads, |_, buffer| matches!((&far).read(buffer), Ok(1..)))
             }),
             std::thread::spawn({
                 let now = now.clone();
                 move || {
-                    in_rhythm(&now, &writes, |phase, buffer| {
+                    run_io_pattern(&now, &writes, |phase, buffer| {
                         now.written.store(phase, Ordering::Relaxed);
                         (&near).write_all(buffer).is_ok()
                     });
@@ -171,7 +175,7 @@ fn wait_until(holds: impl Fn() -> bool) {
 
 impl Drop for Transfer {
     fn drop(&mut self) {
-        self.now.over.store(true, Ordering::Relaxed);
+        self.now.ended.store(true, Ordering::Relaxed);
         for socket in &self.sockets {
             let _ = socket.shutdown(std::net::Shutdown::Both);
         }
@@ -183,17 +187,21 @@ impl Drop for Transfer {
 
 /// Calls `does` at the phase's interval. It catches up after a delay, but for at most a second.
 /// `does` gets the phase and a buffer.
-fn in_rhythm(now: &Now, rhythms: &[IoPattern], mut does: impl FnMut(usize, &mut [u8]) -> bool) {
-    let most = rhythms.iter().map(|rhythm| rhythm.bytes).max().unwrap_or(0);
+fn run_io_pattern(
+    now: &TransferState,
+    patterns: &[IoPattern],
+    mut does: impl FnMut(usize, &mut [u8]) -> bool,
+) {
+    let most = patterns.iter().map(|pattern| pattern.bytes).max().unwrap_or(0);
     let mut buffer = vec![0; most];
     let mut due = Instant::now();
-    while !now.over.load(Ordering::Relaxed) {
+    while !now.ended.load(Ordering::Relaxed) {
         let phase = now.phase.load(Ordering::Relaxed);
-        let rhythm = rhythms[phase];
-        if !does(phase, &mut buffer[..rhythm.bytes]) {
+        let pattern = patterns[phase];
+        if !does(phase, &mut buffer[..pattern.bytes]) {
             return;
         }
-        due = (due + rhythm.every).max(Instant::now() - Duration::from_secs(1));
+        due = (due + pattern.every).max(Instant::now() - Duration::from_secs(1));
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
     }
 }

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn many_segments_take_no_more_than_there_is_room_for() {
+    fn stored_marks_are_bounded() {
         let many = (0..50_000).map(|n| (n * 7, MarkKind::Sent(n as u64 * 1448, (n as u64 + 1) * 1448)));
         let of = sequence(many);
         let numbers = marks(&of, US, 350_000, 20_000);

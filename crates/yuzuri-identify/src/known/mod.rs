@@ -8,10 +8,10 @@ pub mod recording;
 pub mod ss;
 mod time;
 
-use crate::analyse::{Options, judge};
+use crate::analyse::{Options, flow_report};
 use crate::error::IdentifyError;
 use crate::input::{Kind, RewoundFile};
-use crate::live::JudgementSchedule;
+use crate::live::VerdictSchedule;
 use crate::report::{Counted, FileReport, FlowReport, LogFacts};
 use polls::Polls;
 use std::collections::HashMap;
@@ -45,7 +45,7 @@ pub(crate) struct LogFlow {
     flow: Flow,
     rounds: Rounds,
     chosen: bool,
-    pace: JudgementSchedule,
+    pace: VerdictSchedule,
     polls: Polls,
 }
 
@@ -72,7 +72,7 @@ impl<'a, K: Eq + Hash + Copy> LogFlows<'a, K> {
                     flow,
                     rounds: Rounds::default(),
                     chosen,
-                    pace: JudgementSchedule::default(),
+                    pace: VerdictSchedule::default(),
                     polls: Polls::default(),
                 },
             );
@@ -88,7 +88,9 @@ impl<'a, K: Eq + Hash + Copy> LogFlows<'a, K> {
             {
                 let window_trace = log_flow.rounds.clone().finish();
                 if window_trace.segments >= self.options.min_segments.max(1) {
-                    log_flow.pace.report_change(live, judged(window_trace, &log_flow.flow, log_flow.polls));
+                    log_flow
+                        .pace
+                        .report_change(live, log_report(window_trace, &log_flow.flow, log_flow.polls));
                 }
             }
         }
@@ -109,7 +111,7 @@ impl<'a, K: Eq + Hash + Copy> LogFlows<'a, K> {
             self.counted.little_data += 1;
             return;
         }
-        self.done.push(judged(window_trace, &log_flow.flow, log_flow.polls));
+        self.done.push(log_report(window_trace, &log_flow.flow, log_flow.polls));
     }
 
     /// The log has ended.
@@ -125,8 +127,8 @@ impl<'a, K: Eq + Hash + Copy> LogFlows<'a, K> {
 }
 
 /// The report of a flow: unknown if its rows are too far apart.
-fn judged(window_trace: WindowTrace, flow: &Flow, polls: Polls) -> FlowReport {
-    let mut report = judge(window_trace, flow, None);
+fn log_report(window_trace: WindowTrace, flow: &Flow, polls: Polls) -> FlowReport {
+    let mut report = flow_report(window_trace, flow, None);
     if let Some(because) = polls.too_rare() {
         report.verdict.answer = Answer::Unknown { because };
     }
@@ -376,7 +378,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in "(\\PC{0,60}\n){0,20}") {
+        fn arbitrary_text_is_parsed_or_refused(text in "(\\PC{0,60}\n){0,20}") {
             feed_all(&text);
         }
 

@@ -55,7 +55,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn times_that_people_print() {
+    fn printed_times_are_parsed() {
         const DAY_NS: i64 = 86_400_000_000_000;
         assert_eq!(line_ns("1700000000.123456789\n"), Some(1_700_000_000_123_456_789));
         assert_eq!(line_ns("# 12.5"), Some(12_500_000_000));
@@ -70,7 +70,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_line_is_read_or_skipped(line in ".{0,40}") {
+        fn arbitrary_lines_are_parsed_or_skipped(line in ".{0,40}") {
             let _ = line_ns(&line);
         }
 

@@ -63,7 +63,7 @@ struct BurstMeans {
 }
 
 impl BurstMeans {
-    fn add(&mut self, (count, sum, squares): (u32, f64, f64)) {
+    fn add(&mut self, (count, sum, squares): (u32, f32, f32)) {
         self.rounds = self.rounds.saturating_add(1);
         if count == 0 && self.count == 0.0 {
             // Nothing to average so far, as in most flows.
@@ -71,8 +71,8 @@ impl BurstMeans {
         }
         let forgets = FORGETS_CAUSE.max(1.0 / f64::from(self.rounds));
         self.count += (f64::from(count) - self.count) * forgets;
-        self.sum += (sum - self.sum) * forgets;
-        self.squares += (squares - self.squares) * forgets;
+        self.sum += (f64::from(sum) - self.sum) * forgets;
+        self.squares += (f64::from(squares) - self.squares) * forgets;
     }
 
     /// The mean of the values, with its standard error.
@@ -190,11 +190,12 @@ impl Bursts {
         slow(&mut self.not_ack_clocked.0, observations.not_ack_clocked.into());
         slow(&mut self.not_ack_clocked.1, observations.bursts.into());
         let (busy_ms, segments) = observations.busy;
-        let spacing = [observations.spread_ms, observations.further.into(), busy_ms, segments.into()];
+        let spacing =
+            [observations.spread_ms.into(), observations.further.into(), busy_ms.into(), segments.into()];
         self.spacing.iter_mut().zip(spacing).for_each(|(mean, value)| slow(mean, value));
         slow(&mut self.rested, f64::from(u8::from(rested)));
-        mean(&mut self.gaps.0, observations.gaps_ms);
-        mean(&mut self.gaps.1, observations.gaps_ms2);
+        mean(&mut self.gaps.0, observations.gaps_ms.into());
+        mean(&mut self.gaps.1, observations.gaps_ms2.into());
         self.writes.add(writes);
         self.others.add(others);
     }

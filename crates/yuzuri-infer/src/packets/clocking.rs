@@ -16,10 +16,10 @@ const MAX_LOGARITHM: f64 = 4.0;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct AckClocking {
     /// By the last acknowledgements that the sender had seen at each burst.
-    pub by_last: (u32, f64, f64),
+    pub by_last: (u32, f32, f32),
     /// By the first acknowledgements since the previous burst, for bursts that begin with an empty
     /// queue: any of them may have woken the writer. For other bursts by the last.
-    pub by_first: (u32, f64, f64),
+    pub by_first: (u32, f32, f32),
 }
 
 impl AckClocking {
@@ -48,8 +48,8 @@ impl AckClocking {
             let part = || (off_acks / off_clock).ln().clamp(-MAX_LOGARITHM, MAX_LOGARITHM);
             (off_acks.max(off_clock) >= MIN_DEVIATION_MS2).then(part)
         };
-        let add = |(count, sum, squares): &mut (u32, f64, f64), part: Option<f64>| {
-            let Some(part) = part else { return };
+        let add = |(count, sum, squares): &mut (u32, f32, f32), part: Option<f64>| {
+            let Some(part) = part.map(|part| part as f32) else { return };
             *count += 1;
             *sum += part;
             *squares += part * part;

@@ -77,7 +77,7 @@ struct SentSegments {
     highest_end: Option<u32>,
     /// The highest acknowledgement; a SYN has none.
     highest_ack: Option<u32>,
-    last: Option<Segment>,
+    last: Option<CopyCandidate>,
     /// The latest timestamp.
     newest: Option<u32>,
     /// Whether two consecutive segments had different identifications; unknown for a single one.
@@ -136,11 +136,11 @@ impl CopyDetector {
             sent.newest = Some(timestamp);
         }
         if let Some(former) = &sent.last {
-            let own = former.ip_id != 0 && segment.ip_id != former.ip_id;
+            let former_id = former.fingerprint.ip_id;
+            let own = former_id != 0 && segment.ip_id != former_id;
             sent.numbers = Some(own && segment.ip_id != 0 || sent.numbers == Some(true));
         }
-        // The whole segment: its fingerprint is computed only if something is repeated.
-        sent.last = Some(*segment);
+        sent.last = Some(CopyCandidate::of(segment));
         if self.watching {
             self.remember_last(segment.from);
         }
@@ -150,7 +150,7 @@ impl CopyDetector {
     #[cold]
     fn remember_last(&mut self, from: End) {
         let sent = &mut self.by_end[from.index()];
-        let Some(known) = sent.last.as_ref().map(CopyCandidate::of) else { return };
+        let Some(known) = sent.last else { return };
         while let Some(oldest) = sent.known.front()
             && (known.at_ns - oldest.at_ns > APART_NS || sent.known.len() >= REMEMBERED)
         {
@@ -170,7 +170,7 @@ impl CopyDetector {
         if !self.watching {
             self.watching = true;
             for sent in &mut self.by_end {
-                sent.known.extend(sent.last.as_ref().map(CopyCandidate::of));
+                sent.known.extend(sent.last);
             }
         }
         self.repeated = self.repeated.saturating_add(1);
@@ -194,7 +194,7 @@ impl CopyDetector {
     fn is_copy_of_last(&mut self, segment: &Segment) -> bool {
         let fingerprint = Fingerprint::of(segment);
         let sent = &mut self.by_end[segment.from.index()];
-        sent.last.as_ref().map(CopyCandidate::of).is_some_and(|last| {
+        sent.last.is_some_and(|last| {
             segment.time_ns.wrapping_sub(last.at_ns).unsigned_abs() < AT_ONCE_NS as u64
                 && last.fingerprint == fingerprint
                 && fingerprint.payload_bytes > 0

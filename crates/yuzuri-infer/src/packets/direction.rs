@@ -12,6 +12,7 @@ mod sent;
 use super::capture_point::{Delays, as_sent};
 use super::loss_trace::Collector;
 use super::observations::{SenderObservations, SenderObserver};
+use super::pieces::Pieces;
 use super::scoreboard::Scoreboard;
 use super::sender_clock::{SenderClock, TickTally};
 use super::waiting::Waiting;
@@ -138,6 +139,8 @@ pub(super) struct Direction {
     acted_passed: (i64, bool),
     /// What is visible of the window away from the sender and without timestamps.
     loss_trace: Option<Box<Collector>>,
+    /// Its rounds, until it is finished.
+    rounds: Pieces<Round>,
     window_trace: WindowTrace,
 }
 
@@ -186,12 +189,13 @@ impl Direction {
 
     /// Number of rounds so far.
     pub(super) fn rounds(&self) -> usize {
-        self.window_trace.rounds.len()
+        self.rounds.len()
     }
 
     /// The window trace, at the end of the capture.
     pub(super) fn finish(mut self) -> (WindowTrace, SenderObservations) {
         self.read_after();
+        self.window_trace.rounds = self.rounds.into_vec();
         self.window_trace.capture_point = self.capture_point;
         self.window_trace.loss_trace = self.loss_trace.take().map(|loss_trace| Box::new(loss_trace.finish()));
         if self.capture_point == CapturePoint::Receiver {

@@ -179,7 +179,7 @@ impl<'a> LimitRules<'a> {
             begun: 0,
             scale: sender.scale.map_or_else(|| least_scale(&sender.rounds), |scale| u32::from(scale.min(14))),
             knows_scale: sender.scale.is_some() || shows_scale(trace, &sender.rounds),
-            min_passage_us: sender.rounds.iter().filter_map(|seen| seen.min_passage_us).min().unwrap_or(0),
+            min_passage_us: sender.rounds.iter().map(|seen| seen.min_passage_us).min().unwrap_or(0),
             min_there_us: sender.rounds.iter().filter_map(|seen| seen.min_there_us).min().unwrap_or(0),
             reductions: 0,
             // For a flow observed from its middle, the amount sent before is unknown.
@@ -215,7 +215,7 @@ impl<'a> LimitRules<'a> {
             begins: self.acked_bytes == 0,
             mss_bytes: self.trace.mss_bytes,
             unsent_bytes: Some(if seen.closed { u64::MAX } else { 0 }),
-            receive_window_bytes: Some(if seen.closed { 0 } else { u64::from(seen.window) << self.scale }),
+            receive_window_bytes: Some(if seen.closed { 0 } else { seen.window_bytes(self.scale) }),
             cwnd_segments: 10,
             acked_bytes: self.acked_bytes,
             ..Observation::default()
@@ -229,7 +229,7 @@ impl<'a> LimitRules<'a> {
         let flight = f64::from(round.window).max(1.0);
         self.acked_bytes += (f64::from(round.acked) * f64::from(mss_bytes)) as u64;
         self.retransmitted += round.retransmitted;
-        let window_bytes = u64::from(seen.window) << self.scale;
+        let window_bytes = seen.window_bytes(self.scale);
         let near = seen.point == CapturePoint::Sender;
         let reduction = self.reduction(round);
         let queue_us = seen.passage_us.map_or(0, |passage_us| passage_us - self.min_passage_us);
@@ -251,7 +251,8 @@ impl<'a> LimitRules<'a> {
             let mostly_more = (seen.emptied - cut) * 2 < seen.bursts;
             self.left_more = (seen.last_was_cut && cut > 0) || (!seen.last_ran_out && mostly_more);
         }
-        let receiver_full = self.receiver_full(seen, window_bytes);
+        let knows_window = seen.window > 0 && self.knows_scale;
+        let receiver_full = knows_window && self.receiver_full(seen, window_bytes);
         self.follow(round, seen, flight, reduction.is_some() || seen.repair, receiver_full);
 
         // At most of the acknowledgements nothing was left to send.
@@ -263,6 +264,7 @@ impl<'a> LimitRules<'a> {
         }
         let held = near && i64::from(seen.held_us).max(queue_us - TICK_US / 2) > HELD_US;
         let cwnd_segments = flight.ceil() as u32;
+        let flight_bytes = (flight * f64::from(mss_bytes)) as u64;
         let reads_at_once = self.reads_at_once();
         let answers_late = seen.point != CapturePoint::Receiver && self.answers.at_once() != Some(true);
         let path_is_full = self.path_is_full().filter(|_| !upstream);
@@ -281,15 +283,16 @@ impl<'a> LimitRules<'a> {
             cwnd_segments: if receiver_full { cwnd_segments.saturating_mul(2) } else { cwnd_segments },
             ssthresh_segments: (self.ssthresh != u32::MAX).then_some(self.ssthresh.min(cwnd_segments)),
             in_flight_segments: cwnd_segments,
-            outstanding_bytes: if receiver_full {
-                window_bytes
-            } else {
-                (flight * f64::from(mss_bytes)) as u64
+            // The receiver's window may grow within a round, and so may the flight: compared with
+            // the window at the moment when it was fullest, no more counts than was in flight then.
+            outstanding_bytes: match (receiver_full, knows_window) {
+                (true, _) => window_bytes,
+                (false, true) => flight_bytes.min(seen.used_bytes.into()),
+                (false, false) => flight_bytes,
             },
             mss_bytes,
             // 0 if no window was seen while data without holes was outstanding.
-            receive_window_bytes: (seen.window > 0 && (receiver_full || self.knows_scale))
-                .then_some(window_bytes),
+            receive_window_bytes: knows_window.then_some(window_bytes),
             unsent_bytes: Some(if (emptied || refills == Some(true)) && !receiver_full {
                 0
             } else {
@@ -327,11 +330,11 @@ impl<'a> LimitRules<'a> {
         point != CapturePoint::Receiver && self.bursts.spread()
     }
 
-    /// Whether the receiver's window was full.
+    /// Whether the receiver's window, if it is known, was full.
     fn receiver_full(&self, seen: &RoundObservations, window_bytes: u64) -> bool {
         let mss_bytes = u64::from(self.trace.mss_bytes.max(1));
-        let room_bytes = window_bytes.saturating_sub(seen.used_bytes);
-        seen.window > 0 && room_bytes < mss_bytes && self.knows_scale
+        let room_bytes = window_bytes.saturating_sub(seen.used_bytes.into());
+        room_bytes < mss_bytes
     }
 
     /// The bursts of a round that the receiver's window cut within a segment.
@@ -462,7 +465,7 @@ impl<'a> LimitRules<'a> {
         // With Nagle's algorithm at most one short segment is outstanding (tcp_minshall_check). The
         // next one waits for an acknowledgement, not for room.
         let mss_bytes = f64::from(self.trace.mss_bytes);
-        let used_bytes = seen.used_bytes as f64;
+        let used_bytes = f64::from(seen.used_bytes);
         let mean_bytes = f64::from(round.acked) * mss_bytes / f64::from(round.sent.max(1));
         let mean_bytes = if mean_bytes > 0.0 { mean_bytes.min(mss_bytes) } else { mss_bytes };
         let all_but_one = used_bytes / mean_bytes - 1.0;
@@ -573,7 +576,7 @@ fn grows_with_flight<'a>(
 /// If a window was ever full, it is the right one; by chance, a window of another scale is as full
 /// only once in as many cases as it has segments.
 fn least_scale(rounds: &[RoundObservations]) -> u32 {
-    let fits = |scale: u32| rounds.iter().all(|seen| seen.used_bytes <= u64::from(seen.window) << scale);
+    let fits = |scale: u32| rounds.iter().all(|seen| u64::from(seen.used_bytes) <= seen.window_bytes(scale));
     (0..=14).find(|scale| fits(*scale)).unwrap_or(14)
 }
 
@@ -584,8 +587,8 @@ fn shows_scale(trace: &WindowTrace, rounds: &[RoundObservations]) -> bool {
     let mss_bytes = u64::from(trace.mss_bytes.max(1));
     let mut several = std::collections::BTreeSet::new();
     for seen in rounds.iter().filter(|seen| seen.window > 0) {
-        let window_bytes = u64::from(seen.window) << scale;
-        let room_bytes = window_bytes.saturating_sub(seen.used_bytes);
+        let window_bytes = seen.window_bytes(scale);
+        let room_bytes = window_bytes.saturating_sub(seen.used_bytes.into());
         // A sender with little to send often has exactly one or two segments outstanding.
         let to_the_last_byte = room_bytes == 0 && window_bytes > 2 * mss_bytes;
         if to_the_last_byte {

@@ -11,6 +11,7 @@ mod later_rounds;
 mod limits;
 mod loss_trace;
 mod observations;
+mod pieces;
 mod readers;
 mod recent;
 mod scoreboard;
@@ -28,63 +29,70 @@ pub use spread::{Part, spread};
 use flow::Flow;
 use yuzuri_capture::{FlowSlot, Segment};
 
-/// Segments kept of a flow before it is tracked: a capture may have a hundred thousand flows open,
-/// and most flows of scans and short requests never send more. Tracking a flow takes twenty times
-/// as much memory as a segment.
+/// Segments of a flow that wait to be evaluated together. A flow's state takes 60 lines of the
+/// processor's cache, and thousands of flows do not fit into it: so the state is fetched once for
+/// all of these segments, and not once for each few.
+const BATCH: usize = 32;
+/// A flow with at most this many segments has no state even if it is asked for its rounds: a
+/// capture may have a hundred thousand flows open, and most flows of scans and short requests never
+/// send more. The state takes twenty times as much memory as a segment.
 const YOUNG: usize = 6;
 
-/// A flow with few segments, or a tracked one.
-#[derive(Clone, Debug)]
-enum Stage {
-    /// Its segments, not evaluated yet.
-    Young(Vec<Segment>),
-    Followed(Box<Flow>),
+/// A flow: its state, and its latest segments.
+#[derive(Clone, Debug, Default)]
+struct Tracked {
+    /// The segments before these; `None`: there are none.
+    flow: Option<Box<Flow>>,
+    waiting: Vec<Segment>,
 }
 
-impl Stage {
-    fn new() -> Stage {
-        Stage::Young(Vec::new())
-    }
-
-    #[inline]
+impl Tracked {
+    #[inline(always)]
     fn segment(&mut self, segment: &Segment) {
-        match self {
-            Stage::Followed(flow) => flow.segment(segment),
-            Stage::Young(segments) => {
-                if segments.len() < YOUNG {
-                    segments.reserve_exact(1);
-                    segments.push(*segment);
-                } else {
-                    let mut flow = followed(segments);
-                    flow.segment(segment);
-                    *self = Stage::Followed(flow);
-                }
-            }
+        if self.waiting.len() == self.waiting.capacity() {
+            self.grow();
+        }
+        self.waiting.push(*segment);
+        if self.waiting.len() == BATCH {
+            self.catch_up();
         }
     }
 
-    fn finish(self) -> Ended {
-        match self {
-            Stage::Followed(flow) => flow.finish(),
-            Stage::Young(segments) => followed(&segments).finish(),
-        }
+    /// Makes room for another segment.
+    #[cold]
+    fn grow(&mut self) {
+        let count = self.waiting.len();
+        let more = if count < YOUNG { 1 } else { count };
+        self.waiting.reserve_exact(more.min(BATCH - count));
     }
-}
 
-/// Starts tracking a flow that began with these segments.
-#[cold]
-fn followed(segments: &[Segment]) -> Box<Flow> {
-    let mut flow = Box::new(Flow::new());
-    for segment in segments {
-        flow.segment(segment);
+    /// Evaluates the segments that wait.
+    #[inline(never)]
+    fn catch_up(&mut self) {
+        let flow = self.flow.get_or_insert_with(|| Box::new(Flow::new()));
+        for segment in &self.waiting {
+            flow.segment(segment);
+        }
+        self.waiting.clear();
     }
-    flow
+
+    fn rounds(&mut self) -> [usize; 2] {
+        if self.flow.is_some() || self.waiting.len() > YOUNG {
+            self.catch_up();
+        }
+        self.flow.as_ref().map_or([0; 2], |flow| flow.rounds())
+    }
+
+    fn finish(mut self) -> Ended {
+        self.catch_up();
+        self.flow.unwrap_or_else(|| Box::new(Flow::new())).finish()
+    }
 }
 
 /// Tracks all flows of a capture.
 #[derive(Debug, Default)]
 pub struct Tracker {
-    flows: Vec<Option<Stage>>,
+    flows: Vec<Option<Tracked>>,
 }
 
 impl Tracker {
@@ -93,14 +101,14 @@ impl Tracker {
         Tracker::default()
     }
 
-    /// Processes a segment of a flow.
+    /// Takes a segment of a flow.
     #[inline]
     pub fn segment(&mut self, segment: &Segment) {
         let slot = segment.flow.index();
         if slot >= self.flows.len() {
             self.flows.resize_with(slot + 1, || None);
         }
-        self.flows[slot].get_or_insert_with(Stage::new).segment(segment);
+        self.flows[slot].get_or_insert_default().segment(segment);
     }
 
     /// Ends a flow; returns its results.
@@ -113,12 +121,10 @@ impl Tracker {
         Some(self.flows.get(slot.index())?.as_ref()?.clone().finish())
     }
 
-    /// By end, lower first: the number of completed rounds of its data.
-    pub fn rounds(&self, slot: FlowSlot) -> [usize; 2] {
-        match self.flows.get(slot.index()) {
-            Some(Some(Stage::Followed(flow))) => flow.rounds(),
-            _ => [0; 2],
-        }
+    /// By end, lower first: the number of completed rounds of its data. A caller that asks after
+    /// each segment has each segment evaluated by itself.
+    pub fn rounds(&mut self, slot: FlowSlot) -> [usize; 2] {
+        self.flows.get_mut(slot.index()).and_then(Option::as_mut).map_or([0; 2], Tracked::rounds)
     }
 
     /// The flows still tracked.
@@ -163,16 +169,22 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_stored_as_segments_ends_like_one_that_was_followed() {
-        for count in 1..=3 * YOUNG as u32 {
-            let (mut tracker, mut flow) = (Tracker::new(), Flow::new());
+    fn a_flow_whose_segments_waited_ends_like_one_without_waiting() {
+        for count in 1..=3 * BATCH as u32 {
+            let (mut tracker, mut asked, mut flow) = (Tracker::new(), Tracker::new(), Flow::new());
             for segment in (0..count).map(segment) {
                 tracker.segment(&segment);
+                asked.segment(&segment);
+                asked.rounds(FlowSlot(0));
                 flow.segment(&segment);
             }
             let slot = FlowSlot(0);
             let as_it_stands = tracker.now(slot).map(|ended| format!("{ended:?}"));
             let ended = tracker.end(slot).map(|ended| format!("{ended:?}"));
+            if count > YOUNG as u32 {
+                assert_eq!(asked.rounds(slot), flow.rounds(), "{count} segments");
+            }
+            assert_eq!(asked.end(slot).map(|ended| format!("{ended:?}")), ended);
             assert_eq!(ended, Some(format!("{:?}", flow.finish())), "{count} segments");
             assert_eq!(as_it_stands, ended);
             assert_eq!(tracker.live().count(), 0);

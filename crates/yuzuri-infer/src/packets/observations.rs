@@ -1,6 +1,7 @@
 //! Observations, round by round, of why a sender stopped sending.
 
 use super::clocking::{AckClocking, Gaps};
+use super::pieces::Pieces;
 use super::recent::Recent;
 use crate::window_trace::CapturePoint;
 use std::collections::VecDeque;
@@ -15,7 +16,8 @@ pub(super) const WAKES_NS: i64 = 500_000;
 /// The resolution of the sender's clock: milliseconds with Linux and nearly all others.
 const TICK_NS: i64 = 1_000_000;
 
-/// Observations of a round other than its flight.
+/// Observations of a round other than its flight. A capture has hundreds of thousands of rounds,
+/// and their memory costs as much time as their packets: this takes three lines of the cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoundObservations {
     /// The number of bursts: segments sent together.
@@ -29,7 +31,7 @@ pub struct RoundObservations {
     pub ran_out: u32,
     /// Time from such bursts to the next, and from the other bursts to the next, milliseconds of
     /// the sender's clock: time with nothing to send, and with something.
-    pub rests_ms: (f64, f64),
+    pub rests_ms: (f32, f32),
     /// The last burst ended with a segment that was not full.
     pub last_ran_out: bool,
     /// Bursts that immediately followed an acknowledgement, as those admitted by a window do.
@@ -55,14 +57,14 @@ pub struct RoundObservations {
     /// no time between them.)
     pub further: u32,
     /// The sum of the times from the start of each burst to the start of the next, milliseconds.
-    pub gaps_ms: f64,
+    pub gaps_ms: f32,
     /// The sum of the squares of these times.
-    pub gaps_ms2: f64,
+    pub gaps_ms2: f32,
     /// Of `gaps_ms`, the time in which the sender had something to send or outstanding, and the
     /// segments that were sent in it.
-    pub busy: (f64, u32),
+    pub busy: (f32, u32),
     /// Time from the first segment of each burst to its last, milliseconds, over all bursts.
-    pub spread_ms: f64,
+    pub spread_ms: f32,
     /// Mean time that segments were held in the sender's device, microseconds: from
     /// acknowledgements that had already passed the capture, and that the segment's timestamps do
     /// not echo. Near the sender.
@@ -83,9 +85,12 @@ pub struct RoundObservations {
     /// smaller: then Linux waits until the program reads (`__tcp_ack_snd_check`).
     pub late: u32,
     /// The bytes of the receiver's window in use when it was fullest.
-    pub used_bytes: u64,
+    pub used_bytes: u32,
     /// The window field at that time, not scaled.
     pub window: u16,
+    /// This field is that of a SYN, which is never scaled (RFC 7323 section 2.2), and later ones
+    /// are.
+    pub unscaled: bool,
     /// Bursts whose last segment is not full, but ends at the edge of the receiver's window if that
     /// has this scale: the scale, and their number. The window cut these segments
     /// (`tcp_mss_split_point`), so there was more to send.
@@ -95,8 +100,8 @@ pub struct RoundObservations {
     /// Mean delay from the sender's timestamp (RFC 7323) to the capture, microseconds. Only
     /// differences are meaningful.
     pub passage_us: Option<i64>,
-    /// The least of these.
-    pub min_passage_us: Option<i64>,
+    /// The least of these; `i64::MAX` without any.
+    pub min_passage_us: i64,
     /// Where the capture was taken, as far as was known at the end of the round: acknowledgements
     /// took effect accordingly.
     pub point: CapturePoint,
@@ -148,10 +153,11 @@ impl Default for RoundObservations {
             late: 0,
             used_bytes: 0,
             window: 0,
+            unscaled: false,
             cut: (0, 0),
             last_was_cut: false,
             passage_us: None,
-            min_passage_us: None,
+            min_passage_us: i64::MAX,
             point: CapturePoint::Unknown,
             min_there_us: None,
             repair: false,
@@ -162,11 +168,16 @@ impl Default for RoundObservations {
 }
 
 impl RoundObservations {
+    /// The receiver's window when it was fullest, bytes.
+    pub(super) fn window_bytes(&self, scale: u32) -> u64 {
+        u64::from(self.window) << if self.unscaled { 0 } else { scale }
+    }
+
     fn add_burst(&mut self, burst: &Burst) {
         self.bursts += 1;
         self.segments += burst.segments;
         self.further += burst.segments - burst.first_segments;
-        self.spread_ms += (burst.last_ns - burst.first_ns).max(0) as f64 / 1e6;
+        self.spread_ms += (burst.last_ns - burst.first_ns).max(0) as f32 / 1e6;
         self.after_ack += u32::from(burst.after_ack);
         self.emptied += u32::from(burst.emptied);
         self.last_ran_out = burst.ran_out;
@@ -186,7 +197,7 @@ impl RoundObservations {
 
     /// The time from one burst to the next.
     fn add_gap(&mut self, burst: &Burst, before: &Burst) {
-        let gap_ms = burst.gap_ms(before);
+        let gap_ms = burst.gap_ms(before) as f32;
         self.gaps_ms += gap_ms;
         self.gaps_ms2 += gap_ms * gap_ms;
         // A pause of the program says nothing about the path.
@@ -196,7 +207,7 @@ impl RoundObservations {
             self.busy.1 += before.segments;
         }
         // Away from the sender a burst arrives as the path delivers it.
-        let ticks = f64::from(burst.stamp.wrapping_sub(before.stamp) as i32);
+        let ticks = burst.stamp.wrapping_sub(before.stamp) as i32 as f32;
         let rest_ms = if burst.near { gap_ms } else { ticks.clamp(0.0, gap_ms.max(0.0) * 2.0) };
         let (emptied_ms, others_ms) = &mut self.rests_ms;
         *(if burst.begins_after(before) { emptied_ms } else { others_ms }) += rest_ms;
@@ -296,7 +307,8 @@ pub(super) struct SenderObserver {
     /// Times from one such burst to the next, and from any burst to another one.
     write_gaps: Gaps,
     gaps: Gaps,
-    window: Option<u16>,
+    /// The field, and whether it is that of a SYN beside scaled ones.
+    window: Option<(u16, bool)>,
     passages: (i64, i64),
     first_passage_ns: Option<i64>,
     /// The least time from an acknowledgement to the data sent in response: none at the sender.
@@ -306,7 +318,7 @@ pub(super) struct SenderObserver {
     /// The time to later segments of a burst, and their bytes: away from the sender, what the path
     /// takes for a byte. (The mean: a host that is late delivers several at once.)
     spacing: (f64, f64),
-    done: Vec<RoundObservations>,
+    done: Pieces<RoundObservations>,
 }
 
 impl SenderObserver {
@@ -404,7 +416,7 @@ impl SenderObserver {
             self.passages.0 = self.passages.0.wrapping_add(passage_us);
             self.passages.1 += 1;
             let least_us = &mut self.observations.min_passage_us;
-            *least_us = Some(least_us.map_or(passage_us, |least_us| least_us.min(passage_us)));
+            *least_us = passage_us.min(*least_us);
         }
     }
 
@@ -451,13 +463,13 @@ impl SenderObserver {
         self.observations.updates += 1;
     }
 
-    /// Processes the receiver's window that last took effect, not scaled; `more`: it came with an
-    /// acknowledgement of new data.
-    pub(super) fn window(&mut self, window: u16, more: bool) {
-        if let Some(before) = self.window.filter(|_| more) {
+    /// Processes the receiver's window that last took effect: the field, and whether it is that of
+    /// a SYN beside scaled ones; `more`: it came with an acknowledgement of new data.
+    pub(super) fn window(&mut self, window: (u16, bool), more: bool) {
+        if let Some((before, false)) = self.window.filter(|_| more) {
             self.observations.announced += 1;
             // It is rounded to a multiple of its scale.
-            self.observations.shrunk += u32::from(window.saturating_add(1) < before);
+            self.observations.shrunk += u32::from(window.0.saturating_add(1) < before);
         }
         self.window = Some(window);
     }
@@ -477,14 +489,16 @@ impl SenderObserver {
 
     /// Records the outstanding data.
     pub(super) fn used(&mut self, used_bytes: u64) {
-        let Some(window) = self.window else { return };
+        let Some((window, unscaled)) = self.window else { return };
         if let Some(burst) = self.burst.as_mut().filter(|burst| burst.ran_out) {
             burst.edge_scale = edge_scale(used_bytes, window);
         }
-        let fuller = u128::from(used_bytes) * u128::from(self.observations.window)
-            >= u128::from(self.observations.used_bytes) * u128::from(window);
-        if fuller || self.observations.window == 0 {
-            (self.observations.used_bytes, self.observations.window) = (used_bytes, window);
+        let used_bytes = u32::try_from(used_bytes).unwrap_or(u32::MAX);
+        let seen = &mut self.observations;
+        let fuller =
+            u64::from(used_bytes) * u64::from(seen.window) >= u64::from(seen.used_bytes) * u64::from(window);
+        if fuller || seen.window == 0 || seen.unscaled != unscaled {
+            (seen.used_bytes, seen.window, seen.unscaled) = (used_bytes, window, unscaled);
         }
     }
 
@@ -542,6 +556,16 @@ impl SenderObserver {
 
     /// `scale`: of the receiver's window, if its SYN was seen.
     pub(super) fn finish(self, scale: Option<u8>) -> SenderObservations {
-        SenderObservations { scale, rounds: self.done }
+        SenderObservations { scale, rounds: self.done.into_vec() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_takes_three_lines_of_the_cache() {
+        assert!(size_of::<RoundObservations>() <= 192, "{}", size_of::<RoundObservations>());
     }
 }

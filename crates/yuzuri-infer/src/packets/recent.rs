@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_latest_are_remembered_in_their_order() {
+    fn the_latest_times_are_kept_in_order() {
         let mut recent = Recent::default();
         assert_eq!(recent.oldest(), None);
         for count in 1..=3 * MAX_TIMES as i64 {

@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hole_below_three_segments_is_lost_and_its_repair_in_flight_again() {
+    fn a_hole_below_three_sacked_segments_is_lost_and_its_retransmission_in_flight() {
         let mut board = board(10);
         let done = board.acknowledge(0, &[(MSS, 3 * MSS)], MSS);
         assert_eq!(done.sacked_bytes, 2 * MSS);
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_segment_is_no_repair() {
+    fn a_reordered_segment_is_no_retransmission() {
         let mut board = board(2);
         board.send((3 * MSS, 4 * MSS), (1000, 1000), 100, MSS);
         assert_eq!(board.in_flight(), 4 * MSS, "the hole was sent, too");

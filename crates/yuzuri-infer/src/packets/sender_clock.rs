@@ -3,6 +3,7 @@
 //! its acknowledgement is what the sender measures. The arrival times at a distant capture include
 //! delays of their own.
 
+use super::pieces::Pieces;
 use crate::window_trace::{Round, WindowTrace};
 
 /// Clock rates of senders, ticks per second.
@@ -60,7 +61,7 @@ pub(super) struct SenderClock {
     /// The first reading, with the capture's time.
     first: Option<(u32, i64)>,
     last: (u32, i64),
-    rounds: Vec<TickTally>,
+    rounds: Pieces<TickTally>,
 }
 
 impl SenderClock {
@@ -90,14 +91,14 @@ impl SenderClock {
     }
 
     /// Replaces the round-trip times by those of this clock if it is fine enough.
-    pub(super) fn set(&self, window_trace: &mut WindowTrace) {
+    pub(super) fn set(self, window_trace: &mut WindowTrace) {
         let Some(tick_us) = self.hz().map(|hz| 1e6 / hz) else { return };
         if f64::from(window_trace.min_rtt_us) < MIN_TICKS * tick_us
             || self.rounds.len() != window_trace.rounds.len()
         {
             return;
         }
-        for (ticks, round) in self.rounds.iter().zip(&mut window_trace.rounds) {
+        for (ticks, round) in self.rounds.into_vec().into_iter().zip(&mut window_trace.rounds) {
             ticks.set(round, tick_us);
         }
     }

@@ -23,15 +23,15 @@
 struct fast_path {
 	const struct sock *sk; /* the socket that holds it; NULL: free */
 	u64 due_ns;            /* from this time on a sample is due; see defers_sample() */
-	u32 generation;        /* or unwanted_generation() */
+	u32 generation;        /* or unselected_generation() */
 	u32 tick;              /* jiffies when it was filled, or when the clock was last read for it */
 	u32 usual;             /* the value of the TCP header's bits UNUSUAL */
 	u32 ssthresh;
-	u32 acks;    /* segments since the flow's last record */
-	u8 header;   /* bytes of the TCP header */
-	u8 data;     /* at every ACK: recorded segments that only brought data, at most MANY_ACKS */
-	u8 defers;   /* enum defers */
-	u8 unwanted; /* the flow is not selected */
+	u32 acks;      /* segments since the flow's last record */
+	u8 header;     /* bytes of the TCP header */
+	u8 data;       /* at every ACK: recorded segments that only brought data, at most MANY_ACKS */
+	u8 defers;     /* enum defers */
+	u8 unselected; /* the flow is not selected */
 	u64 cookie;
 	u64 last_ns;
 	const void *ca_ops;
@@ -47,26 +47,26 @@ enum defers {
 };
 
 /* 8 MiB, and a page before them. `static` prevents user space from mapping them. */
-#define PLACES (1 << 17)
+#define FAST_PATHS (1 << 17)
 #define PAGE_BYTES 4096
 static __attribute__((used)) char before_fast_paths[PAGE_BYTES] SEC(".bss.fast_paths");
-static struct fast_path fast_paths[PLACES] SEC(".bss.fast_paths");
+static struct fast_path fast_paths[FAST_PATHS] SEC(".bss.fast_paths");
 
 /* Each socket has two places. They follow the sockets' order in memory: sockets are allocated side
  * by side and take more than 2048 bytes each, so the fast paths of flows that were opened together
  * lie on few pages and cause few TLB misses. Sockets that are a multiple of 256 MiB apart share
  * their first place; the second is half a table away. A flow whose two places are taken has no fast
  * path. */
-static __always_inline u32 place_of(const struct sock *sk)
+static __always_inline u32 index_of(const struct sock *sk)
 {
 	u32 low;
 
 	/* The verifier does not track half of a pointer as one. */
 	asm volatile("%[low] = %[sk]" : [low] "=w"(low) : [sk] "w"((u32)(u64)sk));
-	return low >> 11 & (PLACES - 1);
+	return low >> 11 & (FAST_PATHS - 1);
 }
 
-static __always_inline struct fast_path *fast_path_at(u32 place)
+static __always_inline struct fast_path *fast_path_at(u32 index)
 {
 	/* The kernel stores an array's values behind its own variables, not at the start of a cache
 	 * line. They are shifted back by the length of these variables, which is less than a
@@ -80,7 +80,7 @@ static __always_inline struct fast_path *fast_path_at(u32 place)
 	asm volatile("%[start] = %[table] ll\n%[start] -= %[offset]"
 		     : [start] "=&r"(start)
 		     : [table] "i"(fast_paths), [offset] "r"(offset));
-	fast_path = start + place * sizeof(struct fast_path);
+	fast_path = start + index * sizeof(struct fast_path);
 	/* Otherwise the compiler recomputes the address at each use. */
 	asm volatile("" : "+r"(fast_path));
 	return fast_path;
@@ -89,10 +89,10 @@ static __always_inline struct fast_path *fast_path_at(u32 place)
 /* The fast path held by this socket, or by another one. */
 static __always_inline struct fast_path *fast_path_of(const struct sock *sk)
 {
-	u32 place = place_of(sk);
-	struct fast_path *fast_path = fast_path_at(place);
+	u32 index = index_of(sk);
+	struct fast_path *fast_path = fast_path_at(index);
 
-	return likely(fast_path->sk == sk) ? fast_path : fast_path_at(place ^ PLACES / 2);
+	return likely(fast_path->sk == sk) ? fast_path : fast_path_at(index ^ FAST_PATHS / 2);
 }
 
 static __always_inline void release_fast_path(struct fast_path *fast_path)
@@ -104,7 +104,7 @@ static __always_inline void release_fast_path(struct fast_path *fast_path)
 
 /* The generation in the fast path of a flow that is not selected: so segments of selected flows
  * need only one comparison. */
-static __always_inline u32 unwanted_generation(u32 generation)
+static __always_inline u32 unselected_generation(u32 generation)
 {
 	return ~generation;
 }
@@ -118,7 +118,7 @@ static __noinline void leave_fast_path(struct sock *sk, struct flow *flow)
 	flow->has_fast_path = false;
 	if (fast_path->sk != sk)
 		return;
-	if (!fast_path->unwanted) {
+	if (!fast_path->unselected) {
 		flow->acks = fast_path->acks < 0xffff ? fast_path->acks : 0xffff;
 		flow->last_ns = fast_path->last_ns;
 	}
@@ -235,12 +235,12 @@ static __always_inline bool defers_sample(struct tcp_sock *tp, u64 words, struct
 /* A free place for this socket's fast path, which it then holds; NULL: there is none. */
 static __always_inline struct fast_path *claim_fast_path(struct sock *sk)
 {
-	u32 place = place_of(sk);
-	struct fast_path *fast_path = fast_path_at(place);
+	u32 index = index_of(sk);
+	struct fast_path *fast_path = fast_path_at(index);
 
 	if (!fast_path->sk && !__sync_val_compare_and_swap((u64 *)&fast_path->sk, 0, (u64)sk))
 		return fast_path;
-	fast_path = fast_path_at(place ^ PLACES / 2);
+	fast_path = fast_path_at(index ^ FAST_PATHS / 2);
 	if (!fast_path->sk && !__sync_val_compare_and_swap((u64 *)&fast_path->sk, 0, (u64)sk))
 		return fast_path;
 	return NULL;
@@ -266,7 +266,7 @@ static __always_inline void fill_fast_path(struct sock *sk, struct tcp_sock *tp,
 	fast_path->header = tp->tcp_header_len;
 	fast_path->data = 0;
 	fast_path->defers = deferred(acks);
-	fast_path->unwanted = false;
+	fast_path->unselected = false;
 	fast_path->usual = bpf_htonl((u32)fast_path->header << 26);
 	fast_path->ssthresh = flow->ssthresh;
 	fast_path->acks = flow->acks;
@@ -277,14 +277,14 @@ static __always_inline void fill_fast_path(struct sock *sk, struct tcp_sock *tp,
 }
 
 /* Marks a flow as not selected, until the filter changes. */
-static __always_inline void fill_fast_path_unwanted(struct sock *sk, struct flow *flow)
+static __always_inline void fill_fast_path_unselected(struct sock *sk, struct flow *flow)
 {
 	struct fast_path *fast_path = claim_fast_path(sk);
 
 	if (!fast_path)
 		return;
-	fast_path->generation = unwanted_generation(flow->generation);
-	fast_path->unwanted = true;
+	fast_path->generation = unselected_generation(flow->generation);
+	fast_path->unselected = true;
 	flow->has_fast_path = true;
 }
 

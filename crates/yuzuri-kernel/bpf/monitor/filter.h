@@ -22,7 +22,7 @@ static __always_inline void addresses(struct sock *sk, u32 local[4], u32 remote[
 }
 
 /* The filter's input. */
-struct subject {
+struct filter_input {
 	u32 local[4], remote[4];
 	u16 local_port, remote_port;
 	u32 netns;
@@ -31,9 +31,9 @@ struct subject {
 	u32 pid;
 };
 
-enum verdict {
-	LEFT_OUT,
-	CHOSEN,
+enum selection {
+	NOT_SELECTED,
+	SELECTED,
 	UNDECIDED, /* selected if the owner matches, and the owner is not known */
 };
 
@@ -45,32 +45,32 @@ static __always_inline bool in_prefix(const u32 addr[4], const struct prefix_ter
 
 /* These four are not `static`, so that the verifier checks each once and not at each call. */
 
-__noinline bool address_chosen(const struct subject *subject)
+__noinline bool address_matches(const struct filter_input *filter_input)
 {
-	bool holds = !config.ports;
+	bool matches = !config.ports;
 
-	if (!subject)
+	if (!filter_input)
 		return false;
 	for (u32 i = 0; i < MAX_TERMS && i < config.ports; i++) {
 		const struct port_term *term = &config.port[i];
-		if ((term->end != 2 && term->port == subject->local_port) ||
-		    (term->end != 1 && term->port == subject->remote_port)) {
-			holds = true;
+		if ((term->end != 2 && term->port == filter_input->local_port) ||
+		    (term->end != 1 && term->port == filter_input->remote_port)) {
+			matches = true;
 			break;
 		}
 	}
-	if (!holds || !config.prefixes)
-		return holds;
+	if (!matches || !config.prefixes)
+		return matches;
 	for (u32 i = 0; i < MAX_TERMS && i < config.prefixes; i++) {
 		const struct prefix_term *term = &config.prefix[i];
-		if ((term->end != 2 && in_prefix(subject->local, term)) ||
-		    (term->end != 1 && in_prefix(subject->remote, term)))
+		if ((term->end != 2 && in_prefix(filter_input->local, term)) ||
+		    (term->end != 1 && in_prefix(filter_input->remote, term)))
 			return true;
 	}
 	return false;
 }
 
-__noinline bool group_wanted(u64 id)
+__noinline bool cgroup_is_listed(u64 id)
 {
 	for (u32 i = 0; i < MAX_TERMS && i < config.cgroups; i++)
 		if (config.cgroup[i] == id)
@@ -78,76 +78,76 @@ __noinline bool group_wanted(u64 id)
 	return false;
 }
 
-__noinline bool group_chosen(const struct subject *subject)
+__noinline bool cgroup_matches(const struct filter_input *filter_input)
 {
 	struct cgroup *cgroup, *ancestor;
 
-	if (!subject)
+	if (!filter_input)
 		return false;
-	cgroup = (struct cgroup *)subject->cgroup;
+	cgroup = (struct cgroup *)filter_input->cgroup;
 	if (!cgroup)
 		return false;
-	if (group_wanted(BPF_CORE_READ(cgroup, kn, id)))
+	if (cgroup_is_listed(BPF_CORE_READ(cgroup, kn, id)))
 		return true;
 	if (!bpf_core_field_exists(cgroup->ancestors))
 		return false; /* before 6.1: only the group itself */
 	for (int level = 0; level < 16 && level < BPF_CORE_READ(cgroup, level); level++) {
 		if (bpf_probe_read_kernel(&ancestor, sizeof(ancestor), &cgroup->ancestors[level]))
 			return false;
-		if (group_wanted(BPF_CORE_READ(ancestor, kn, id)))
+		if (cgroup_is_listed(BPF_CORE_READ(ancestor, kn, id)))
 			return true;
 	}
 	return false;
 }
 
-__noinline bool owner_chosen(const struct subject *subject)
+__noinline bool owner_matches(const struct filter_input *filter_input)
 {
-	bool holds = !config.pids;
+	bool matches = !config.pids;
 
-	if (!subject)
+	if (!filter_input)
 		return false;
 	for (u32 i = 0; i < MAX_TERMS && i < config.pids; i++) {
-		if (config.pid[i] == subject->pid) {
-			holds = true;
+		if (config.pid[i] == filter_input->pid) {
+			matches = true;
 			break;
 		}
 	}
-	if (!holds || !config.names)
-		return holds;
+	if (!matches || !config.names)
+		return matches;
 	for (u32 i = 0; i < MAX_TERMS && i < config.names; i++) {
-		const u64 *name = (const u64 *)subject->name, *wanted = (const u64 *)config.name[i];
+		const u64 *name = (const u64 *)filter_input->name, *wanted = (const u64 *)config.name[i];
 		if (name[0] == wanted[0] && name[1] == wanted[1])
 			return true;
 	}
 	return false;
 }
 
-static __always_inline enum verdict judge(const struct subject *subject)
+static __always_inline enum selection match_filter(const struct filter_input *filter_input)
 {
-	bool holds = !config.netns;
+	bool matches = !config.netns;
 
 	for (u32 i = 0; i < MAX_TERMS && i < config.netns; i++) {
-		if (config.ns[i] == subject->netns) {
-			holds = true;
+		if (config.ns[i] == filter_input->netns) {
+			matches = true;
 			break;
 		}
 	}
-	if (!holds || !address_chosen(subject) || (config.cgroups && !group_chosen(subject)))
-		return LEFT_OUT;
+	if (!matches || !address_matches(filter_input) || (config.cgroups && !cgroup_matches(filter_input)))
+		return NOT_SELECTED;
 	if (!config.pids && !config.names)
-		return CHOSEN;
-	if (!subject->pid)
+		return SELECTED;
+	if (!filter_input->pid)
 		return UNDECIDED;
-	return owner_chosen(subject) ? CHOSEN : LEFT_OUT;
+	return owner_matches(filter_input) ? SELECTED : NOT_SELECTED;
 }
 
 /* Decides whether the flow is selected by the current config. */
 static __noinline void decide(struct sock *sk, struct flow *flow)
 {
 	u32 generation = *(volatile u32 *)&config.generation;
-	struct subject subject = {};
+	struct filter_input filter_input = {};
 	struct sock *from = untrusted(sk);
-	enum verdict verdict;
+	enum selection selection;
 
 	if ((config.pids || config.names) && !flow->pid) {
 		struct owner *owner = bpf_map_lookup_elem(&owners, &flow->cookie);
@@ -157,24 +157,24 @@ static __noinline void decide(struct sock *sk, struct flow *flow)
 			bpf_map_delete_elem(&owners, &flow->cookie);
 		}
 	}
-	addresses(sk, subject.local, subject.remote);
-	subject.local_port = local_port(sk);
-	subject.remote_port = bpf_ntohs(sk->__sk_common.skc_dport);
-	subject.netns = from ? from->__sk_common.skc_net.net->ns.inum : 0;
-	bpf_probe_read_kernel(&subject.cgroup, sizeof(subject.cgroup), &sk->sk_cgrp_data.cgroup);
-	subject.pid = flow->pid;
-	__builtin_memcpy(subject.name, flow->name, sizeof(subject.name));
+	addresses(sk, filter_input.local, filter_input.remote);
+	filter_input.local_port = local_port(sk);
+	filter_input.remote_port = bpf_ntohs(sk->__sk_common.skc_dport);
+	filter_input.netns = from ? from->__sk_common.skc_net.net->ns.inum : 0;
+	bpf_probe_read_kernel(&filter_input.cgroup, sizeof(filter_input.cgroup), &sk->sk_cgrp_data.cgroup);
+	filter_input.pid = flow->pid;
+	__builtin_memcpy(filter_input.name, flow->name, sizeof(filter_input.name));
 
-	verdict = judge(&subject);
+	selection = match_filter(&filter_input);
 	/* User space does not report an undecided flow; once decided, the flow is announced
 	 * again. */
-	if (flow->generation != generation || (flow->undecided && verdict != UNDECIDED))
+	if (flow->generation != generation || (flow->undecided && selection != UNDECIDED))
 		flow->announced = false;
 	/* Events under an earlier filter remain undecided. */
 	if (flow->generation != generation)
-		flow->passed = 0;
-	flow->chosen = verdict == CHOSEN;
-	flow->undecided = verdict == UNDECIDED;
+		flow->undecided_runs = 0;
+	flow->selected = selection == SELECTED;
+	flow->undecided = selection == UNDECIDED;
 	flow->generation = generation;
 }
 

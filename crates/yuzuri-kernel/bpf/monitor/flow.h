@@ -25,7 +25,7 @@ static __noinline void announce(struct sock *sk, struct flow *flow, u32 cpu)
 	socket = from->sk_socket;
 	/* Unlike the other hooks' counters, each of which only one program writes, this one may be
 	 * updated by an interrupting program. */
-	__sync_fetch_and_add(&ring->hooks[HOOK_FLOW].chosen, 1);
+	__sync_fetch_and_add(&ring->hooks[HOOK_FLOW].selected, 1);
 	record = reserve(ring, cpu, HOOK_FLOW, &seq);
 	if (!record)
 		return;
@@ -67,7 +67,7 @@ static __noinline struct flow *new_flow(struct sock *sk, u32 cpu, u32 hook)
 
 	if (!flow) {
 		struct hook_counters *counters = &ring_control(cpu)->hooks[hook];
-		counters->chosen++;
+		counters->selected++;
 		counters->lost_memory++;
 		return NULL;
 	}
@@ -84,19 +84,19 @@ static __noinline struct flow *new_flow(struct sock *sk, u32 cpu, u32 hook)
 
 /* Counts a hook run of an undecided flow. Once the flow is decided, the earlier runs were lost if
  * it is selected, and irrelevant if it is not. */
-static __noinline void count_passed(struct flow *flow, u32 cpu)
+static __noinline void count_undecided_run(struct flow *flow, u32 cpu)
 {
 	struct ring_control *ring = ring_control(cpu);
 
 	if (flow->undecided) {
-		flow->passed++;
+		flow->undecided_runs++;
 		__sync_fetch_and_add(&ring->undecided, 1);
 		return;
 	}
-	__sync_fetch_and_add(&ring->undecided, -(u64)flow->passed);
-	if (flow->chosen)
-		__sync_fetch_and_add(&ring->lost_owner, flow->passed);
-	flow->passed = 0;
+	__sync_fetch_and_add(&ring->undecided, -(u64)flow->undecided_runs);
+	if (flow->selected)
+		__sync_fetch_and_add(&ring->lost_owner, flow->undecided_runs);
+	flow->undecided_runs = 0;
 }
 
 static __always_inline bool has_file(struct sock *sk)
@@ -108,7 +108,7 @@ static __always_inline bool has_file(struct sock *sk)
 
 /* The flow's state if it is selected. A flow that is not selected is not looked up again at its
  * next segments. */
-static __always_inline struct flow *chosen_flow(struct sock *sk, u32 cpu, u32 hook)
+static __always_inline struct flow *selected_flow(struct sock *sk, u32 cpu, u32 hook)
 {
 	struct flow *flow = bpf_sk_storage_get(&flows, sk, 0, 0);
 
@@ -121,15 +121,16 @@ static __always_inline struct flow *chosen_flow(struct sock *sk, u32 cpu, u32 ho
 		leave_fast_path(sk, flow);
 	if (unlikely(flow->generation != *(volatile u32 *)&config.generation || flow->undecided)) {
 		decide(sk, flow);
-		if (flow->undecided || flow->passed)
-			count_passed(flow, cpu);
+		if (flow->undecided || flow->undecided_runs)
+			count_undecided_run(flow, cpu);
 	}
-	if (unlikely(!flow->announced || (flow->detached && has_file(sk))) && (flow->chosen || flow->undecided))
+	if (unlikely(!flow->announced || (flow->detached && has_file(sk))) &&
+	    (flow->selected || flow->undecided))
 		announce(sk, flow, cpu);
-	if (flow->chosen)
+	if (flow->selected)
 		return flow;
 	if (hook == HOOK_ACK && !flow->undecided && !flow->has_fast_path)
-		fill_fast_path_unwanted(sk, flow);
+		fill_fast_path_unselected(sk, flow);
 	return NULL;
 }
 

@@ -174,7 +174,7 @@ static __always_inline u16 changes(struct tcp_sock *tp, struct flow *flow, u8 ca
 /* A record for one of the pending marks that the hook's own record cannot carry. Not a loop over
  * all of them: the verifier would follow each path through it, and loading would take three times
  * as long. */
-static __noinline void note(struct sock *sk, struct flow *flow, u32 hook, u32 stack)
+static __noinline void emit_mark(struct sock *sk, struct flow *flow, u32 hook, u32 stack)
 {
 	u32 cpu = bpf_get_smp_processor_id(), seq;
 	struct tcp_sock *tp = tcp_of(sk);
@@ -184,14 +184,14 @@ static __noinline void note(struct sock *sk, struct flow *flow, u32 hook, u32 st
 
 	if (!tp)
 		return;
-	ring->hooks[hook].chosen++;
+	ring->hooks[hook].selected++;
 	record = reserve(ring, cpu, hook, &seq);
 	flow->pending = pending & (pending - 1);
 	if (!record)
 		return;
 	flow->marks |= (u16)(pending ^ flow->pending) << 8;
 	ca_state = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
-	write_record(record, sk, tp, flow, bpf_ktime_get_ns(), RECORD_NOTE, ca_state, ca_state, stack, seq);
+	write_record(record, sk, tp, flow, bpf_ktime_get_ns(), RECORD_MARK, ca_state, ca_state, stack, seq);
 }
 
 /* A record of anything but an ACK. `detail` is the new state for RECORD_STATE, the error for
@@ -205,17 +205,17 @@ static __noinline void emit(void *ctx, struct sock *sk, u8 kind, u32 detail)
 	struct ring_control *ring;
 	struct flow *flow;
 	u8 ca_before, ca_state;
-	u16 marks, alone, own;
+	u16 marks, event_marks, own_marks;
 
 	if (!tp)
 		return;
 	if (kind == RECORD_STATE || kind == RECORD_RETRANSMIT)
 		hook = kind == RECORD_STATE ? HOOK_STATE : HOOK_RETRANSMIT;
-	flow = chosen_flow(sk, cpu, hook);
+	flow = selected_flow(sk, cpu, hook);
 	ring = ring_control(cpu);
 	if (!flow)
 		return;
-	ring->hooks[hook].chosen++;
+	ring->hooks[hook].selected++;
 	ca_before = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
 	/* tcp_enter_cwr and tcp_simple_retransmit clear the marker without undoing anything. */
 	if (kind == RECORD_STATE && detail >= TCP_CA_CWR && !tp->undo_marker)
@@ -228,12 +228,12 @@ static __noinline void emit(void *ctx, struct sock *sk, u8 kind, u32 detail)
 	if (kind == RECORD_STATE && detail == TCP_CA_Recovery && ca_before <= TCP_CA_Disorder &&
 	    flow->undoable && flow->restored && tp->prior_cwnd >= flow->restored)
 		marks |= MARK_UNDO;
-	alone = MARKS_ALONE;
+	event_marks = EVENT_MARKS;
 	/* The reason of a return to Open or Disorder shows that it is an undo. */
 	if (kind == RECORD_STATE && detail <= TCP_CA_Disorder)
-		alone &= ~MARK_UNDO;
-	flow->pending |= (marks & alone) >> 8;
-	own = marks & ~alone;
+		event_marks &= ~MARK_UNDO;
+	flow->pending |= (marks & event_marks) >> 8;
+	own_marks = marks & ~event_marks;
 	if (unlikely(!flow->announced))
 		announce(sk, flow, cpu);
 	ca_state = ca_before;
@@ -242,10 +242,10 @@ static __noinline void emit(void *ctx, struct sock *sk, u8 kind, u32 detail)
 		flow->undoable = tp->undo_marker != 0;
 		flow->after_rto = ca_state == TCP_CA_Loss;
 		if (ca_state == TCP_CA_Loss && BPF_CORE_READ_BITFIELD(tp, is_sack_reneg))
-			own |= MARK_RENEGING;
+			own_marks |= MARK_RENEGING;
 	} else if (kind == RECORD_RETRANSMIT) {
 		if (flow->after_rto)
-			own |= MARK_AFTER_RTO;
+			own_marks |= MARK_AFTER_RTO;
 		flow->after_rto = false;
 	} else if (kind == RECORD_OPEN) {
 		ca_state = flow->role;
@@ -255,16 +255,16 @@ static __noinline void emit(void *ctx, struct sock *sk, u8 kind, u32 detail)
 		stack = stack_of(ctx, cpu);
 	}
 	if (unlikely(flow->pending) && kind != RECORD_RETRANSMIT)
-		note(sk, flow, hook, kind == RECORD_CLOSE || kind == RECORD_OPEN ? NO_STACK : stack);
+		emit_mark(sk, flow, hook, kind == RECORD_CLOSE || kind == RECORD_OPEN ? NO_STACK : stack);
 	/* After the note, which has only its own mark. */
-	flow->marks |= own;
+	flow->marks |= own_marks;
 	record = reserve(ring, cpu, hook, &seq);
 	if (record)
 		write_record(record, sk, tp, flow, bpf_ktime_get_ns(), kind, ca_state, ca_before, stack, seq);
-	/* The kernel counts a retransmission before it reports it: total_retrans in a RECORD_NOTE
+	/* The kernel counts a retransmission before it reports it: total_retrans in a RECORD_MARK
 	 * must not be ahead of the reported retransmissions. */
 	if (unlikely(flow->pending) && kind == RECORD_RETRANSMIT)
-		note(sk, flow, hook, stack);
+		emit_mark(sk, flow, hook, stack);
 }
 
 #endif

@@ -77,13 +77,13 @@ static __always_inline bool read_segment(struct sk_buff *skb, struct segment *se
 }
 
 /* The class of a segment, in addition to its content. */
-enum looks {
+enum segment_class {
 	USUAL = 1,     /* it may fill a fast path */
 	DATA_ONLY = 2, /* usual, with payload and without a new acknowledgement */
 };
 
-/* Records the content of this segment. Returns its class, of enum looks. */
-static __always_inline u32 look_at_segment(struct tcp_sock *tp, struct sk_buff *skb, struct flow *flow)
+/* Records the content of this segment. Returns its class, of enum segment_class. */
+static __always_inline u32 classify_segment(struct tcp_sock *tp, struct sk_buff *skb, struct flow *flow)
 {
 	struct segment segment;
 	u32 payload, header;

@@ -39,12 +39,12 @@ struct flow {
 	u16 dup_acks;
 	u16 sacks;
 	u8 dsacks;
-	u8 chosen;
+	u8 selected;
 	u8 undecided;
 	u8 announced;     /* its identity reached the ring buffer */
 	u8 detached;      /* when announced, the socket had no file: it was not accepted yet */
 	u8 ca_state;      /* at the last record */
-	u8 pending;       /* MARKS_ALONE that have no record yet, >> 8 */
+	u8 pending;       /* EVENT_MARKS that have no record yet, >> 8 */
 	u8 undoable;      /* undo_marker was set: a reduction may still be undone */
 	u8 has_fast_path; /* last_ns and acks are in it */
 	u32 restored;     /* the window restored by an undo at the last segment; 0: none larger */
@@ -53,7 +53,7 @@ struct flow {
 	char name[16];
 	u8 role;
 	u8 after_rto;
-	u32 passed; /* hook runs while undecided, counted in `undecided` */
+	u32 undecided_runs; /* hook runs while undecided, counted in `undecided` */
 };
 
 struct {

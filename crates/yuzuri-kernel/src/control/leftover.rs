@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_found_whole() {
+    fn only_whole_names_match() {
         let mut value = vec![0xff; 40];
         value[17..33].copy_from_slice(b"yuzuri\0\0\0\0\0\0\0\0\0\0");
         assert!(is_named(&value, "yuzuri"));

@@ -21,7 +21,7 @@ pub(super) struct Search {
 /// A flow whose owner the filter needs.
 pub(super) struct Undecided {
     pub(super) flow: Flow,
-    /// Only the census reported it.
+    /// Only the dump reported it.
     pub(super) is_unrecorded: bool,
 }
 
@@ -103,13 +103,13 @@ impl Reader {
                 self.found_owners.push((id, owner.clone()));
                 flow.owner = Some(owner.clone());
                 if self.by_owner.matches(&flow, |_, _| true) {
-                    // The census's information is old by now; if the flow has another event, a hook
+                    // The dump's information is old by now; if the flow has another event, a hook
                     // reports it.
                     let due_ns = if is_unrecorded { 0 } else { now_ns.saturating_add(RECORD_TIMEOUT_NS) };
                     self.show_due_ns =
-                        if self.unshown.is_empty() { due_ns } else { self.show_due_ns.min(due_ns) };
+                        if self.awaiting_record.is_empty() { due_ns } else { self.show_due_ns.min(due_ns) };
                     self.owners_known.insert(id, owner);
-                    self.unshown.insert(id);
+                    self.awaiting_record.insert(id);
                 }
             }
         }

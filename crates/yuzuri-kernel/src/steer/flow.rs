@@ -17,7 +17,7 @@ const FLAG_APP_LIMITED: u8 = types::flag::FLAG_APP_LIMITED.0 as u8;
 const FLAG_RATE_APP_LIMITED: u8 = types::flag::FLAG_RATE_APP_LIMITED.0 as u8;
 const FLAG_CWND_LIMITED: u8 = types::flag::FLAG_CWND_LIMITED.0 as u8;
 const FLAG_PACED: u8 = types::flag::FLAG_PACED.0 as u8;
-const FLAG_RESTS: u8 = types::flag::FLAG_RESTS.0 as u8;
+const FLAG_IDLE: u8 = types::flag::FLAG_IDLE.0 as u8;
 
 /// Bytes of a record.
 pub(super) const RECORD: usize = size_of::<steer_record>();
@@ -140,7 +140,7 @@ pub struct FlowState {
     /// The kernel's mark `app_limited != 0`. The kernel sets it at a write that finds nothing
     /// waiting, the network not full and the window open; it lasts until a window of data has been
     /// delivered. So within the last round trip the application left the path idle. See
-    /// [`FlowState::held_back_by_application`].
+    /// [`FlowState::is_application_limited`].
     pub app_limited: bool,
     /// The same for the last delivery rate sample (`tcpi_delivery_rate_app_limited`), which may be
     /// old.
@@ -164,9 +164,9 @@ pub struct FlowState {
     /// Whether that is ours, and why.
     pub control_state: ControlState,
     /// Nothing has happened on it for
-    /// [`SteerOptions::rests_after`](super::SteerOptions::rests_after) walks: walks do not report
-    /// it until something does, except those that report all flows.
-    pub rests: bool,
+    /// [`SteerOptions::idle_after_walks`](super::SteerOptions::idle_after_walks) walks: walks do
+    /// not report it until something does, except those that report all flows.
+    pub is_idle: bool,
 }
 
 impl FlowState {
@@ -183,7 +183,7 @@ impl FlowState {
     /// kernel does not mark a flow whose application has stopped writing, and still marks one that
     /// has resumed. For an observation every 0.5 s, the current moment is the better criterion;
     /// [`FlowState::app_limited`] covers the round trip before it, for stricter callers.
-    pub fn held_back_by_application(&self) -> bool {
+    pub fn is_application_limited(&self) -> bool {
         self.unsent_bytes < self.mss && self.in_flight() < self.cwnd && self.lost_out <= self.retrans_out
     }
 
@@ -231,7 +231,7 @@ impl FlowState {
             unsent_bytes: record.unsent,
             control: name(record.control),
             control_state,
-            rests: record.flags & FLAG_RESTS != 0,
+            is_idle: record.flags & FLAG_IDLE != 0,
         }
     }
 }
@@ -262,14 +262,12 @@ mod tests {
     }
 
     #[test]
-    fn the_application_holds_a_flow_back_where_nothing_waits_and_the_window_is_open() {
-        assert!(idle().held_back_by_application());
-        assert!(!FlowState { unsent_bytes: 1448, ..idle() }.held_back_by_application());
-        assert!(FlowState { unsent_bytes: 1447, ..idle() }.held_back_by_application());
-        assert!(!FlowState { packets_out: 10, ..idle() }.held_back_by_application());
-        assert!(!FlowState { packets_out: 5, lost_out: 1, ..idle() }.held_back_by_application());
-        assert!(
-            FlowState { packets_out: 5, lost_out: 1, retrans_out: 1, ..idle() }.held_back_by_application()
-        );
+    fn a_flow_is_application_limited_where_nothing_is_unsent_and_the_window_is_open() {
+        assert!(idle().is_application_limited());
+        assert!(!FlowState { unsent_bytes: 1448, ..idle() }.is_application_limited());
+        assert!(FlowState { unsent_bytes: 1447, ..idle() }.is_application_limited());
+        assert!(!FlowState { packets_out: 10, ..idle() }.is_application_limited());
+        assert!(!FlowState { packets_out: 5, lost_out: 1, ..idle() }.is_application_limited());
+        assert!(FlowState { packets_out: 5, lost_out: 1, retrans_out: 1, ..idle() }.is_application_limited());
     }
 }

@@ -283,10 +283,10 @@ pub enum Outcome<T> {
 ///
 /// An attempt returns `None` if the test is skipped.
 pub fn exactly<T>(test: &str, mut attempt: impl FnMut() -> Option<Outcome<T>>) -> Option<T> {
-    const TRIES: usize = 12;
+    const MAX_TRIES: usize = 12;
     let shielded = yuzuri_kernel::shielded::shielded();
     let mut differences = Vec::new();
-    while differences.len() < TRIES {
+    while differences.len() < MAX_TRIES {
         match attempt()? {
             Outcome::Exact(result) => return Some(result),
             Outcome::Differs { how, skipped } => {
@@ -297,7 +297,7 @@ pub fn exactly<T>(test: &str, mut attempt: impl FnMut() -> Option<Outcome<T>>) -
             }
         }
     }
-    panic!("{test}: never exact in {TRIES} tries: {}", differences.join("\n"));
+    panic!("{test}: never exact in {MAX_TRIES} tries: {}", differences.join("\n"));
 }
 
 /// Runs a test's cases in parallel: they mostly wait.

@@ -64,8 +64,8 @@ pub fn state_of(steering: &mut Steering, pair: &Pair) -> FlowState {
 /// it. It is below after a loss at the end of a transfer, or if the machine stalled the sender;
 /// then it comes up to it again.
 pub fn send_at_upper_bound(steering: &mut Steering, pair: &Pair, upper: u32) -> FlowState {
-    const TRIES: usize = 20;
-    for _ in 0..TRIES {
+    const MAX_TRIES: usize = 20;
+    for _ in 0..MAX_TRIES {
         pair.send(500_000);
         let flow = state_of(steering, pair);
         assert!(flow.cwnd <= upper, "{flow:?}");

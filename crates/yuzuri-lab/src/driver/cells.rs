@@ -11,7 +11,7 @@ use yuzuri_netmodel::{Arrival, Time};
 /// A cell with its terminals.
 struct Radio {
     cell: Cell<Frame>,
-    places: StationMap,
+    stations: StationMap,
 }
 
 /// The destination of a frame from a cell.
@@ -34,11 +34,11 @@ impl Cells {
             let absent: Vec<u16> = (0..cell.stations.len() as u16)
                 .filter(|terminal| config.absent.contains(terminal) || is_elsewhere(terminal))
                 .collect();
-            let (places, present) = StationMap::new(cell, &absent);
+            let (stations, present) = StationMap::new(cell, &absent);
             // Another seed: the random events of the cells are independent.
             let cell = Cell::new(&present, config.seed.wrapping_add((number as u64) << 32));
             let cell = cell.map_err(|why| LabError::Run(format!("cell {}: {why}", number + 1)))?;
-            radios.push(Radio { cell, places });
+            radios.push(Radio { cell, stations });
         }
         Ok(Cells { radios, arrivals: Vec::new() })
     }
@@ -46,14 +46,14 @@ impl Cells {
     /// A terminal associates with the access point's radio of a cell.
     pub(super) fn join(&mut self, terminal: u16, cell: usize, at: Time) {
         if let Some(radio) = self.radios.get_mut(cell) {
-            radio.places.join(terminal, at, &mut radio.cell);
+            radio.stations.join(terminal, at, &mut radio.cell);
         }
     }
 
     /// A terminal leaves its cell; the packets queued for it there are lost.
     pub(super) fn leave(&mut self, terminal: u16, at: Time) {
-        for Radio { cell, places } in &mut self.radios {
-            places.leave(terminal, at, cell);
+        for Radio { cell, stations } in &mut self.radios {
+            stations.leave(terminal, at, cell);
         }
     }
 
@@ -72,7 +72,7 @@ impl Cells {
                     node if node == from => {}
                     Node::Ap => self.at_ap(at, number, packet, out),
                     Node::Station(station) => {
-                        let terminal = self.radios[number].places.terminal(station);
+                        let terminal = self.radios[number].stations.terminal(station);
                         out.push((at, FrameDestination::Terminal(terminal), packet));
                     }
                 }
@@ -89,10 +89,10 @@ impl Cells {
         packet: Frame,
         out: &mut Vec<(Time, FrameDestination, Frame)>,
     ) {
-        for Radio { cell, places } in
+        for Radio { cell, stations } in
             self.radios.iter_mut().enumerate().filter(|(number, _)| *number != from).map(|(_, radio)| radio)
         {
-            match places.goes_to(&packet) {
+            match stations.goes_to(&packet) {
                 To::One(Node::Ap) => {}
                 To::Group => cell.send(at, Node::Ap, To::Group, packet.clone()),
                 to => return cell.send(at, Node::Ap, to, packet),
@@ -103,18 +103,18 @@ impl Cells {
 
     /// A terminal sends a frame; one that is not associated cannot.
     pub(super) fn send(&mut self, now: Time, terminal: u16, frame: Frame) {
-        let there = self.radios.iter_mut().find_map(|radio| Some((radio.places.node(terminal)?, radio)));
-        if let Some((from, Radio { cell, places })) = there {
-            cell.send(now, from, places.goes_to(&frame), frame);
+        let there = self.radios.iter_mut().find_map(|radio| Some((radio.stations.node(terminal)?, radio)));
+        if let Some((from, Radio { cell, stations })) = there {
+            cell.send(now, from, stations.goes_to(&frame), frame);
         }
     }
 
     /// The access point sends a frame to a terminal. If the terminal is not associated, no station
     /// receives the packet, as when the host forwards it.
     pub(super) fn send_to(&mut self, now: Time, terminal: u16, frame: Frame) {
-        let there = self.radios.iter().position(|radio| radio.places.node(terminal).is_some());
-        if let Some(Radio { cell, places }) = self.radios.get_mut(there.unwrap_or(0)) {
-            let node = places.node(terminal).unwrap_or(Node::Ap);
+        let there = self.radios.iter().position(|radio| radio.stations.node(terminal).is_some());
+        if let Some(Radio { cell, stations }) = self.radios.get_mut(there.unwrap_or(0)) {
+            let node = stations.node(terminal).unwrap_or(Node::Ap);
             cell.send(now, Node::Ap, To::One(node), frame);
         }
     }
@@ -122,26 +122,27 @@ impl Cells {
     /// The access point's host sends a frame.
     pub(super) fn send_from_host(&mut self, now: Time, frame: Frame) {
         let last = self.radios.len().saturating_sub(1);
-        for Radio { cell, places } in &mut self.radios[..last] {
-            match places.goes_to(&frame) {
+        for Radio { cell, stations } in &mut self.radios[..last] {
+            match stations.goes_to(&frame) {
                 To::One(Node::Ap) => {}
                 To::Group => cell.send(now, Node::Ap, To::Group, frame.clone()),
                 to => return cell.send(now, Node::Ap, to, frame),
             }
         }
-        if let Some(Radio { cell, places }) = self.radios.last_mut() {
-            cell.send(now, Node::Ap, places.goes_to(&frame), frame);
+        if let Some(Radio { cell, stations }) = self.radios.last_mut() {
+            cell.send(now, Node::Ap, stations.goes_to(&frame), frame);
         }
     }
 
     /// The cells' accounts, with the terminals in order.
     pub(super) fn accounts(&self) -> Vec<CellAccount> {
-        self.radios.iter().map(|radio| radio.places.in_order(radio.cell.account())).collect()
+        self.radios.iter().map(|radio| radio.stations.in_order(radio.cell.account())).collect()
     }
 
     /// The queue of a terminal, packets.
     pub(super) fn queued_at(&self, terminal: u16) -> u64 {
-        let of = |radio: &Radio| radio.cell.account().node(radio.places.node(terminal)?).map(|n| n.queue.now);
+        let of =
+            |radio: &Radio| radio.cell.account().node(radio.stations.node(terminal)?).map(|n| n.queue.now);
         self.radios.iter().find_map(of).unwrap_or(0)
     }
 

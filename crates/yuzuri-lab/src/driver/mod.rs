@@ -186,12 +186,12 @@ impl Drop for Driver {
 }
 
 /// Maximum number of frames read from one device before the models and other devices are served.
-const TURN: usize = 16;
+const MAX_FRAMES_PER_READ: usize = 16;
 
 /// Interrupt coalescing: how long a received frame may wait for others, so that a host is
 /// interrupted once for all of them, as with real network adapters. An interrupt costs more than a
 /// packet.
-const MODERATION: Duration = Duration::from_micros(250);
+const INTERRUPT_DELAY: Duration = Duration::from_micros(250);
 
 /// A TAP device, identified by its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -230,7 +230,7 @@ impl<'a> Machine<'a> {
         let mut columns: Vec<String> = (0..taps.terminals.len()).map(|n| format!("terminal {n}")).collect();
         ports.extend([Port::ApCell, Port::ApWire, Port::Server]);
         columns.extend(["ap", "wire up", "wire down"].map(String::from));
-        let poller = Poller::new(ports.iter().map(|port| tap(taps, *port)))
+        let poller = Poller::new(ports.iter().map(|port| tap_of(taps, *port)))
             .map_err(LabError::network("watching the TAP devices"))?;
         let interval_ns = config.queue_interval.as_nanos() as u64;
         Ok(Machine {
@@ -264,7 +264,7 @@ impl<'a> Machine<'a> {
     ) -> Result<DriverReport, LabError> {
         // By default the kernel may extend each wait by 50 µs to coalesce wake-ups.
         let _ = nix::sys::prctl::set_timerslack(1);
-        first_in_line();
+        set_real_time_priority();
         let mut ready = Vec::new();
         while !stop.load(Ordering::Relaxed) {
             self.plan(changes);
@@ -273,7 +273,7 @@ impl<'a> Machine<'a> {
             self.poller.wait(wait, &mut ready).map_err(LabError::network("waiting for frames"))?;
             for at in ready.drain(..) {
                 if let Some(port) = self.ports.get(at).copied() {
-                    self.take(port)?;
+                    self.read_frames(port)?;
                 }
             }
         }
@@ -305,7 +305,7 @@ impl<'a> Machine<'a> {
     /// Nothing observes the models between deliveries, so that they may be advanced late.
     fn next(&self) -> Option<Time> {
         let planned = self.planned.last().map(|(at, _)| *at);
-        let arrival = self.next_arrival().map(|at| at + MODERATION);
+        let arrival = self.next_arrival().map(|at| at + INTERRUPT_DELAY);
         [arrival, planned, Some(self.next_sample)].into_iter().flatten().min()
     }
 
@@ -381,16 +381,16 @@ impl<'a> Machine<'a> {
         if let Some(captures) = &mut self.captures {
             captures.note(port, now, frame);
         }
-        if tap(self.taps, port).write(frame.bytes()).is_err() {
+        if tap_of(self.taps, port).write(frame.bytes()).is_err() {
             self.lateness.refused += 1;
         }
     }
 
-    /// Reads frames that a host has sent, at most [`TURN`].
-    fn take(&mut self, port: Port) -> Result<(), LabError> {
-        for _ in 0..TURN {
+    /// Reads frames that a host has sent, at most [`MAX_FRAMES_PER_READ`].
+    fn read_frames(&mut self, port: Port) -> Result<(), LabError> {
+        for _ in 0..MAX_FRAMES_PER_READ {
             let mut frame = Frame::from_pool();
-            match frame.fill(|room| tap(self.taps, port).read(room)) {
+            match frame.fill(|room| tap_of(self.taps, port).read(room)) {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(errno @ (Errno::EIO | Errno::EBADFD)) => {
@@ -429,7 +429,7 @@ impl<'a> Machine<'a> {
     }
 }
 
-fn tap(taps: &Taps, port: Port) -> &Tap {
+fn tap_of(taps: &Taps, port: Port) -> &Tap {
     match port {
         Port::Terminal(station) => &taps.terminals[usize::from(station)],
         Port::ApCell => &taps.ap_cell,
@@ -441,7 +441,7 @@ fn tap(taps: &Taps, port: Port) -> &Tap {
 /// Gives the thread real-time priority, so that it runs before ordinary threads whenever a frame or
 /// a deadline is due. Without the privilege the driver still runs, and lateness is measured in
 /// either case.
-fn first_in_line() {
+fn set_real_time_priority() {
     let priority = libc::sched_param { sched_priority: 1 };
     // SAFETY: the parameter outlives the call; 0 is the calling thread.
     let _ = unsafe {

@@ -99,22 +99,22 @@ mod tests {
     #[test]
     fn a_freed_place_is_reused() {
         let config = CellConfig::new(vec![StationConfig::new(Phy::g(54)); 3]);
-        let (mut places, present) = StationMap::new(&config, &[2]);
+        let (mut stations, present) = StationMap::new(&config, &[2]);
         let mut cell: Cell<Frame> = Cell::new(&present, 1).unwrap();
-        assert_eq!(places.node(1), Some(Node::Station(1)));
-        assert_eq!(places.node(2), None);
-        places.leave(0, Time::from_nanos(1), &mut cell);
-        assert_eq!(places.node(0), None);
+        assert_eq!(stations.node(1), Some(Node::Station(1)));
+        assert_eq!(stations.node(2), None);
+        stations.leave(0, Time::from_nanos(1), &mut cell);
+        assert_eq!(stations.node(0), None);
         // The third terminal takes over the first one's number.
-        places.join(2, Time::from_nanos(2), &mut cell);
-        assert_eq!((places.node(2), places.terminal(0)), (Some(Node::Station(0)), 2));
+        stations.join(2, Time::from_nanos(2), &mut cell);
+        assert_eq!((stations.node(2), stations.terminal(0)), (Some(Node::Station(0)), 2));
         // The first one returns with a new number, and all of them are distinguished.
-        places.join(0, Time::from_nanos(3), &mut cell);
-        assert_eq!((places.node(0), places.terminal(2)), (Some(Node::Station(2)), 0));
+        stations.join(0, Time::from_nanos(3), &mut cell);
+        assert_eq!((stations.node(0), stations.terminal(2)), (Some(Node::Station(2)), 0));
         for terminal in 0..3 {
-            let Some(Node::Station(station)) = places.node(terminal) else { panic!("{terminal} is there") };
-            assert_eq!(places.terminal(station), terminal);
+            let Some(Node::Station(station)) = stations.node(terminal) else { panic!("{terminal} is there") };
+            assert_eq!(stations.terminal(station), terminal);
         }
-        assert_eq!(places.in_order(cell.account()).stations.len(), 3);
+        assert_eq!(stations.in_order(cell.account()).stations.len(), 3);
     }
 }

@@ -32,31 +32,31 @@ pub(super) fn set<'a>(
         if result.is_ok() {
             break;
         }
-        let _list = ExtendedControlList::by(control)?;
+        let _list = AllowedControls::by(control)?;
         result = try_all();
     }
     result
 }
 
 /// The list with one more congestion control, until dropped.
-struct ExtendedControlList {
+struct AllowedControls {
     before: String,
 }
 
-impl ExtendedControlList {
-    fn by(control: &str) -> Result<ExtendedControlList, LabError> {
+impl AllowedControls {
+    fn by(control: &str) -> Result<AllowedControls, LabError> {
         let before = std::fs::read_to_string(ALLOWED).map_err(LabError::file(Path::new(ALLOWED)))?;
-        let widened = ExtendedControlList { before };
-        std::fs::write(ALLOWED, format!("{} {control}", widened.before.trim())).map_err(|e| {
+        let allowed = AllowedControls { before };
+        std::fs::write(ALLOWED, format!("{} {control}", allowed.before.trim())).map_err(|e| {
             LabError::Run(format!(
                 "making {control} the default of the lab's hosts: {e}; this host's list ({ALLOWED}) does not allow it: add it there, or give the terminals `share = false` and a control"
             ))
         })?;
-        Ok(widened)
+        Ok(allowed)
     }
 }
 
-impl Drop for ExtendedControlList {
+impl Drop for AllowedControls {
     fn drop(&mut self) {
         // The former contents are always accepted.
         let _ = std::fs::write(ALLOWED, self.before.trim());

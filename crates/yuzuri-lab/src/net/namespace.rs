@@ -23,12 +23,12 @@ impl Namespace {
     /// # Errors
     /// Without root, or without iproute2.
     pub fn create(names: &[String]) -> Result<Vec<Namespace>, LabError> {
-        let orders: String = names.iter().map(|name| format!("netns add {name}\n")).collect();
+        let commands: String = names.iter().map(|name| format!("netns add {name}\n")).collect();
         // Constructed before the namespaces exist, so that whatever was created is removed in any
         // case.
         let mut made: Vec<Namespace> =
             names.iter().map(|name| Namespace { name: name.clone(), inode: 0 }).collect();
-        ip(&["-batch", "-"], &orders)?;
+        ip(&["-batch", "-"], &commands)?;
         for namespace in &mut made {
             use std::os::unix::fs::MetadataExt;
             let path = namespace.path();
@@ -56,16 +56,16 @@ impl Namespace {
     ///
     /// # Errors
     /// If `ip` fails, with its message.
-    pub fn configure(&self, orders: &str) -> Result<(), LabError> {
-        ip(&["-n", &self.name, "-batch", "-"], orders)
+    pub fn configure(&self, commands: &str) -> Result<(), LabError> {
+        ip(&["-n", &self.name, "-batch", "-"], commands)
     }
 
     /// Runs `tc` commands, one per line, inside the namespace.
     ///
     /// # Errors
     /// Without the tool, or if the kernel rejects a command.
-    pub fn traffic(&self, orders: &str) -> Result<(), LabError> {
-        tool("tc", &["-n", &self.name, "-batch", "-"], orders)
+    pub fn traffic(&self, commands: &str) -> Result<(), LabError> {
+        tool("tc", &["-n", &self.name, "-batch", "-"], commands)
     }
 
     /// Moves the calling thread into the namespace permanently; for threads created for that
@@ -159,18 +159,18 @@ pub(super) fn names(prefix: &str) -> Vec<String> {
 pub(super) fn remove_all(prefix: &str) -> Result<Vec<String>, LabError> {
     let names = names(prefix);
     if !names.is_empty() {
-        let orders: String = names.iter().map(|name| format!("netns del {name}\n")).collect();
-        ip(&["-batch", "-"], &orders)?;
+        let commands: String = names.iter().map(|name| format!("netns del {name}\n")).collect();
+        ip(&["-batch", "-"], &commands)?;
     }
     Ok(names)
 }
 
-fn ip(args: &[&str], orders: &str) -> Result<(), LabError> {
-    tool("ip", args, orders)
+fn ip(args: &[&str], commands: &str) -> Result<(), LabError> {
+    tool("ip", args, commands)
 }
 
 /// Runs a tool of iproute2 with commands on its standard input.
-fn tool(name: &str, args: &[&str], orders: &str) -> Result<(), LabError> {
+fn tool(name: &str, args: &[&str], commands: &str) -> Result<(), LabError> {
     let missing = |e: io::Error| {
         LabError::Tool(format!(
             "`{name}` cannot be run: {e}; install iproute2 (Debian, Ubuntu: apt install iproute2)"
@@ -181,7 +181,7 @@ fn tool(name: &str, args: &[&str], orders: &str) -> Result<(), LabError> {
     let mut child = command.spawn().map_err(missing)?;
     if let Some(mut stdin) = child.stdin.take() {
         // If it exits early, its own message gives the reason.
-        let _ = stdin.write_all(orders.as_bytes());
+        let _ = stdin.write_all(commands.as_bytes());
     }
     let output = child.wait_with_output().map_err(missing)?;
     if output.status.success() {
@@ -193,6 +193,6 @@ fn tool(name: &str, args: &[&str], orders: &str) -> Result<(), LabError> {
     } else {
         ""
     };
-    let orders = orders.trim().replace('\n', "; ");
-    Err(LabError::Tool(format!("{name} {} ({orders}): {}{hint}", args.join(" "), said.trim())))
+    let commands = commands.trim().replace('\n', "; ");
+    Err(LabError::Tool(format!("{name} {} ({commands}): {}{hint}", args.join(" "), said.trim())))
 }

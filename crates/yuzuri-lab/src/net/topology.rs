@@ -27,7 +27,7 @@ const WIRE: &str = "wire0";
 const TAP_FRAMES: u32 = 10_000;
 const MIN_V6_MTU_BYTES: u32 = 1280;
 /// Time limit for the new network to answer.
-const REACHED_WITHIN: Duration = Duration::from_secs(30);
+const REACH_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The settings of one host.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -225,7 +225,7 @@ impl Topology {
 
         let forward = ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"].map(|name| (name, "1"));
         let create = |namespace: &Namespace, devices: &[&str], forward: &[(&str, &str)]| {
-            namespace.set(QUIET.iter().chain(forward).copied())?;
+            namespace.set(QUIET_SYSCTLS.iter().chain(forward).copied())?;
             namespace.set(sysctl.iter().map(|(name, value)| (name.as_str(), value.as_str())))?;
             namespace
                 .inside(|| devices.iter().map(|name| Tap::create(name)).collect::<Result<Vec<_>, _>>())?
@@ -251,44 +251,44 @@ impl Topology {
         }
         for (number, (host, settings)) in terminals_there.iter().zip(terminals).enumerate() {
             let (v4, v6) = (settings.route_options(0), settings.route_options(MIN_V6_MTU_BYTES));
-            let mut orders = device(CELL, terminal_mac(number as u16), host.v4, host.v6);
+            let mut commands = device(CELL, terminal_mac(number as u16), host.v4, host.v6);
             // Associated terminals know the access point's MAC address.
             for (address, mac) in [(IpAddr::from(ap.v4), AP_MAC), (ap.v6.into(), AP_MAC)] {
-                orders += &neighbour(CELL, address, mac);
+                commands += &neighbour(CELL, address, mac);
             }
             let _ = write!(
-                orders,
+                commands,
                 "route add default via {} dev {CELL}{v4}\nroute add default via {} dev {CELL}{v6}\n",
                 ap.v4, ap.v6
             );
-            host.namespace.configure(&orders)?;
+            host.namespace.configure(&commands)?;
         }
-        let mut orders =
+        let mut commands =
             device(CELL, AP_MAC, ap.v4, ap.v6) + &device(WIRE, AP_WIRE_MAC, ap_wire_v4, ap_wire_v6);
         for (number, host) in terminals_there.iter().enumerate() {
             for address in [IpAddr::from(host.v4), host.v6.into()] {
-                orders += &neighbour(CELL, address, terminal_mac(number as u16));
+                commands += &neighbour(CELL, address, terminal_mac(number as u16));
             }
         }
         for address in [IpAddr::from(server.v4), server.v6.into()] {
-            orders += &neighbour(WIRE, address, SERVER_MAC);
+            commands += &neighbour(WIRE, address, SERVER_MAC);
         }
-        ap.namespace.configure(&orders)?;
-        let mut orders = device(WIRE, SERVER_MAC, server.v4, server.v6);
+        ap.namespace.configure(&commands)?;
+        let mut commands = device(WIRE, SERVER_MAC, server.v4, server.v6);
         for address in [IpAddr::from(ap_wire_v4), ap_wire_v6.into()] {
-            orders += &neighbour(WIRE, address, AP_WIRE_MAC);
+            commands += &neighbour(WIRE, address, AP_WIRE_MAC);
         }
         for (host, settings) in terminals_there.iter().zip(terminals) {
             // A separate route for each terminal, so that packets to it are subject to the same
             // settings as packets from it.
             let (v4, v6) = (settings.route_options(0), settings.route_options(MIN_V6_MTU_BYTES));
             let _ = write!(
-                orders,
+                commands,
                 "route add {}/32 via {ap_wire_v4} dev {WIRE}{v4}\nroute add {}/128 via {ap_wire_v6} dev {WIRE}{v6}\n",
                 host.v4, host.v6
             );
         }
-        server.namespace.configure(&orders)?;
+        server.namespace.configure(&commands)?;
         let taps = Some(Taps { terminals: taps, ap_cell, ap_wire, server: server_tap });
         Ok(Topology { terminals: terminals_there, ap, server, taps })
     }
@@ -299,7 +299,7 @@ impl Topology {
     /// If the kernel does not have it.
     pub fn shape(&self, shaper: &ShaperSpec) -> Result<(), LabError> {
         let kbit = (shaper.rate_mbps * 1000.0).round();
-        let orders = match shaper.qdisc {
+        let commands = match shaper.qdisc {
             Qdisc::Cake => format!("qdisc replace dev {WIRE} root cake bandwidth {kbit}kbit besteffort\n"),
             Qdisc::FqCodel => format!(
                 "qdisc replace dev {WIRE} root handle 1: htb default 1\n\
@@ -307,7 +307,7 @@ impl Topology {
                  qdisc add dev {WIRE} parent 1:1 fq_codel\n"
             ),
         };
-        self.ap.namespace.traffic(&orders)
+        self.ap.namespace.traffic(&commands)
     }
 
     /// The addresses for forwarding between cell and wire at the access point; `by_host`: its
@@ -331,7 +331,7 @@ impl Topology {
         // Port 9 has no listener: a refused connection shows that both directions work.
         let to = SocketAddr::new(self.server.v4.into(), 9);
         let answered = host.namespace.inside(|| {
-            let until = Instant::now() + REACHED_WITHIN;
+            let until = Instant::now() + REACH_TIMEOUT;
             while Instant::now() < until && !stop.load(Ordering::Relaxed) {
                 let tried = TcpStream::connect_timeout(&to, Duration::from_secs(5));
                 if tried.is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionRefused) {
@@ -345,7 +345,7 @@ impl Topology {
             false if stop.load(Ordering::Relaxed) => Err(LabError::Stopped),
             false => Err(LabError::Run(format!(
                 "terminal {terminal} cannot reach the server within {} s: the path loses or delays too much",
-                REACHED_WITHIN.as_secs()
+                REACH_TIMEOUT.as_secs()
             ))),
         }
     }
@@ -370,8 +370,8 @@ impl Topology {
         let host = &self.terminals[terminal];
         let over = AtomicBool::new(false);
         let exchange = || -> std::io::Result<()> {
-            let socket = TcpStream::connect_timeout(&to, REACHED_WITHIN)?;
-            socket.set_read_timeout(Some(REACHED_WITHIN))?;
+            let socket = TcpStream::connect_timeout(&to, REACH_TIMEOUT)?;
+            socket.set_read_timeout(Some(REACH_TIMEOUT))?;
             socket.shutdown(Shutdown::Write)?;
             (&socket).read(&mut [0; 1]).map(drop)
         };
@@ -380,7 +380,7 @@ impl Topology {
                 while !over.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed) {
                     if let Ok((mut socket, _)) = listener.accept() {
                         let _ = socket.set_nonblocking(false);
-                        let _ = socket.set_read_timeout(Some(REACHED_WITHIN));
+                        let _ = socket.set_read_timeout(Some(REACH_TIMEOUT));
                         // Wait for the peer's FIN, so that ours is the last one.
                         let _ = socket.read(&mut [0; 1]);
                         return;
@@ -418,7 +418,7 @@ fn dropped(text: &str) -> u64 {
 
 /// Suppresses all traffic in the cell apart from the experiment's: no router solicitations, no
 /// duplicate address detection.
-const QUIET: [(&str, &str); 5] = [
+const QUIET_SYSCTLS: [(&str, &str); 5] = [
     ("net.ipv6.conf.default.accept_dad", "0"),
     ("net.ipv6.conf.default.dad_transmits", "0"),
     ("net.ipv6.conf.default.accept_ra", "0"),

@@ -30,8 +30,8 @@ const POINTS: usize = 300;
 /// If one is neither, or cannot be read, or lacks its recording.
 pub fn page(one: &Path, other: &Path) -> Result<String, LabError> {
     let mut runs = [open(one)?, open(other)?];
-    name_apart(&mut runs);
-    let mut page = HtmlReport::begun("Two runs compared");
+    distinguish_names(&mut runs);
+    let mut page = HtmlReport::with_title("Two runs compared");
     for (letter, run) in ["A", "B"].iter().zip(&runs) {
         let valid = if run.record.valid { "" } else { " <b>This run is not valid.</b>" };
         let _ = writeln!(
@@ -53,7 +53,7 @@ pub fn page(one: &Path, other: &Path) -> Result<String, LabError> {
     };
     let end_s = runs[0].record.to_s.max(runs[1].record.to_s);
     page.figure(
-        lines::distributions(&both(&|run| thousandths(&run.rtts)), "smoothed RTT of the senders, ms"),
+        lines::distributions(&both(&|run| quantile_points(&run.rtts)), "smoothed RTT of the senders, ms"),
         "Distribution of the RTT by time, all terminals together",
     )?;
     page.figure(
@@ -61,7 +61,10 @@ pub fn page(one: &Path, other: &Path) -> Result<String, LabError> {
         "Smoothed RTT over time: the median of the terminals",
     )?;
     page.figure(
-        lines::distributions(&both(&|run| thousandths(&run.rates())), "throughput of all terminals, Mbit/s"),
+        lines::distributions(
+            &both(&|run| quantile_points(&run.rates())),
+            "throughput of all terminals, Mbit/s",
+        ),
         "Distribution of the total throughput by time",
     )?;
     page.figure(
@@ -76,7 +79,7 @@ fn open(path: &Path) -> Result<Compared, LabError> {
     let (folder, record) = if path.join(RECORD_FILE).is_file() {
         (path.to_owned(), RunRecord::open(path)?)
     } else {
-        the_only_point(path)?
+        single_point(path)?
     };
     if !folder.join(RECORDING_FILE).exists() {
         return Err(wrong("its recording was removed: repeat the run".into()));
@@ -90,7 +93,7 @@ fn open(path: &Path) -> Result<Compared, LabError> {
 
 /// Names two runs of one point and seed by their folders, from the first part that differs; a run
 /// compared with itself keeps one name.
-fn name_apart(runs: &mut [Compared; 2]) {
+fn distinguish_names(runs: &mut [Compared; 2]) {
     let [a, b] = runs;
     if a.name != b.name || a.folder == b.folder {
         return;
@@ -102,7 +105,7 @@ fn name_apart(runs: &mut [Compared; 2]) {
 }
 
 /// The first valid run of a results folder with a single point.
-fn the_only_point(path: &Path) -> Result<(PathBuf, RunRecord), LabError> {
+fn single_point(path: &Path) -> Result<(PathBuf, RunRecord), LabError> {
     let wrong = |why: String| LabError::Results { path: path.to_owned(), why };
     let mut runs = batch::finished(path)?;
     runs.retain(|(_, record)| record.valid);
@@ -164,7 +167,7 @@ impl Compared {
 }
 
 /// A distribution with its values in thousands.
-pub(super) fn thousandths(weighted: &Weighted) -> Vec<(f64, f64)> {
+pub(super) fn quantile_points(weighted: &Weighted) -> Vec<(f64, f64)> {
     weighted.cumulative(POINTS).into_iter().map(|(value, part)| (f64::from(value) / 1000.0, part)).collect()
 }
 

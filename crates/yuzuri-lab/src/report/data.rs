@@ -264,7 +264,7 @@ impl ThroughputAlone {
     }
 
     /// Jain's index of x_i / alone_i; `None` if one of the kinds never ran alone.
-    fn weigh(&self, run: &RunRecord) -> Option<f64> {
+    fn weighted_jain(&self, run: &RunRecord) -> Option<f64> {
         let shares: Option<Vec<f64>> = run
             .terminals
             .iter()
@@ -327,7 +327,7 @@ impl Group {
             invalid,
             throughput_mbps: each(&|r| Some(r.totals.throughput_mbps)),
             jain: each(&|r| r.totals.jain),
-            jain_weighted: if alone_kind.is_none() { each(&|r| alone.weigh(r)) } else { None },
+            jain_weighted: if alone_kind.is_none() { each(&|r| alone.weighted_jain(r)) } else { None },
             rtt_mean_ms: each(&|r| r.totals.rtt_mean_ms),
             rtt_p95_ms: each(&|r| r.totals.rtt_p95_ms),
             retransmissions: each(&|r| Some(r.totals.retransmissions as f64)),

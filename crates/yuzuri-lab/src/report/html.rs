@@ -1,6 +1,6 @@
 //! The HTML report: one self-contained file that needs no network.
 
-use super::compare::thousandths;
+use super::compare::quantile_points;
 use super::data::{Estimate, FigureOf, Group, Summary};
 use super::lines::{self, Line};
 use super::plots;
@@ -47,7 +47,7 @@ pub(super) struct HtmlReport {
 
 impl HtmlReport {
     /// A page with its head.
-    pub(super) fn begun(title: &str) -> HtmlReport {
+    pub(super) fn with_title(title: &str) -> HtmlReport {
         let title = escaped(title);
         HtmlReport {
             text: format!(
@@ -72,7 +72,7 @@ impl HtmlReport {
 
 /// The HTML report of a summary.
 pub fn page(summary: &Summary) -> Result<String, LabError> {
-    let mut page = HtmlReport::begun(&summary.title);
+    let mut page = HtmlReport::with_title(&summary.title);
     let valid: usize = summary.groups.iter().map(|g| g.valid).sum();
     let runs: Vec<_> = summary.groups.iter().flat_map(|g| &g.runs).collect();
     let sum = |f: &dyn Fn(&crate::run::RunRecord) -> u64| runs.iter().map(|(_, r)| f(r)).sum::<u64>();
@@ -275,7 +275,7 @@ fn distributions(page: &mut HtmlReport, summary: &Summary) -> Result<(), LabErro
     for group in shown.iter().take(MAX_DISTRIBUTIONS) {
         let Some((folder, record)) = group.runs.iter().find(|(_, r)| r.valid) else { continue };
         if folder.join(RECORDING_FILE).exists() {
-            let points = thousandths(&series::rtts(folder, record)?);
+            let points = quantile_points(&series::rtts(folder, record)?);
             curves.push(Line { name: group.name(), points });
         }
     }

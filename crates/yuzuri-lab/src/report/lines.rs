@@ -45,7 +45,7 @@ pub fn distributions(lines: &[Line], x_title: &str) -> Result<String, DrawError>
             let mut chart = chart.build_cartesian_2d((least / 1.1..most * 1.1).log_scale(), 0.0..1.0)?;
             frame(&mut chart, x_title, "fraction of the time", &of_decade, (12, 6))?;
             for (n, line) in lines.iter().enumerate() {
-                let points = stairs(line, least / 1.1, most * 1.1);
+                let points = step_points(line, least / 1.1, most * 1.1);
                 chart.draw_series(LineSeries::new(points, colour(n).stroke_width(2)))?;
             }
         } else {
@@ -53,7 +53,7 @@ pub fn distributions(lines: &[Line], x_title: &str) -> Result<String, DrawError>
             let mut chart = chart.build_cartesian_2d(0.0..end, 0.0..1.0)?;
             frame(&mut chart, x_title, "fraction of the time", &short, (10, 6))?;
             for (n, line) in lines.iter().enumerate() {
-                let points = stairs(line, 0.0, end);
+                let points = step_points(line, 0.0, end);
                 chart.draw_series(LineSeries::new(points, colour(n).stroke_width(2)))?;
             }
         }
@@ -73,7 +73,7 @@ fn of_decade(value: &f64) -> String {
 }
 
 /// The steps of a distribution, from 0 at the beginning of the axis to 1 at its end.
-fn stairs(line: &Line, from: f64, to: f64) -> Vec<(f64, f64)> {
+fn step_points(line: &Line, from: f64, to: f64) -> Vec<(f64, f64)> {
     let begin = line.points.first().map_or(to, |point| point.0);
     let end = line.points.last().map_or(0.0, |point| point.1);
     [(from, 0.0), (begin, 0.0)].into_iter().chain(line.points.iter().copied()).chain([(to, end)]).collect()

@@ -35,7 +35,7 @@ pub fn read(out: &Path) -> Result<Summary, LabError> {
         let why = "there are no finished runs in it".to_owned();
         return Err(LabError::Results { path: out.to_owned(), why });
     }
-    if let Some(why) = batch::mixture(&runs) {
+    if let Some(why) = batch::mixed_executors(&runs) {
         return Err(LabError::Results { path: out.to_owned(), why });
     }
     Ok(Summary::of(runs))

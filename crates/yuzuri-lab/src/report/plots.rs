@@ -45,7 +45,7 @@ fn state_colour(state: CaState) -> RGBAColor {
     }
 }
 
-fn greatest(values: impl Iterator<Item = f64>) -> f64 {
+fn max_or_zero(values: impl Iterator<Item = f64>) -> f64 {
     values.fold(0.0, f64::max)
 }
 
@@ -55,7 +55,7 @@ pub fn timelines(series: &[TerminalSeries], warm_up_s: f64, end_s: f64) -> Resul
     const ROW: u32 = 206;
     const MARGIN: u32 = 8;
     const LABELS: u32 = 58;
-    let rate = ceiling(greatest(series.iter().flat_map(|s| s.throughput.iter().map(|p| p.1))));
+    let rate = ceiling(max_or_zero(series.iter().flat_map(|s| s.throughput.iter().map(|p| p.1))));
     svg(900, ROW * series.len().max(1) as u32 + 34, "Terminals over time", |area| {
         let (legend, rest) = area.split_vertically(34);
         let entries: [(&str, RGBAColor); 7] = [
@@ -74,7 +74,7 @@ pub fn timelines(series: &[TerminalSeries], warm_up_s: f64, end_s: f64) -> Resul
             x += 44 + 7 * name.len() as i32;
         }
         for (area, s) in rest.split_evenly((series.len().max(1), 1)).iter().zip(series) {
-            let window = ceiling(greatest(s.cwnd.iter().map(|p| p.1)));
+            let window = ceiling(max_or_zero(s.cwnd.iter().map(|p| p.1)));
             let lane_height = if s.limits.is_empty() { 0 } else { LANE };
             let (upper, limits) = area.split_vertically(ROW - lane_height);
             if lane_height > 0 {
@@ -147,7 +147,7 @@ pub fn timelines(series: &[TerminalSeries], warm_up_s: f64, end_s: f64) -> Resul
 /// Queues over time.
 pub fn queues(series: &[QueueSeries], end_s: f64) -> Result<String, DrawError> {
     let used: Vec<&QueueSeries> = series.iter().filter(|s| s.packets.iter().any(|p| p.1 > 0.0)).collect();
-    let most = ceiling(greatest(used.iter().flat_map(|s| s.packets.iter().map(|p| p.1))));
+    let most = ceiling(max_or_zero(used.iter().flat_map(|s| s.packets.iter().map(|p| p.1))));
     svg(900, 240, "Queues over time", |area| {
         let mut chart = ChartBuilder::on(area)
             .margin(8)
@@ -179,7 +179,7 @@ pub fn curves(curves: &[Curve], x_title: &str, y_title: &str, top: Option<f64>) 
     let points = || curves.iter().flat_map(|c| c.points.iter().map(|p| p.1));
     // The interval from two repetitions may be many times the value: clip it instead of flattening
     // the rest.
-    let highest = greatest(points().map(|e| e.range().1)).min(greatest(points().map(|e| e.mean)) * 1.6);
+    let highest = max_or_zero(points().map(|e| e.range().1)).min(max_or_zero(points().map(|e| e.mean)) * 1.6);
     let top = top.unwrap_or_else(|| ceiling(highest));
     let (least, most) = (xs().fold(f64::INFINITY, f64::min), xs().fold(f64::NEG_INFINITY, f64::max));
     let positive = xs().filter(|x| *x > 0.0).fold(f64::INFINITY, f64::min);
@@ -265,7 +265,8 @@ pub(super) fn key(area: &Area<'_>, x: i32, names: &[(String, usize)]) -> Drawn {
 pub fn scatter(groups: &[&Group], weighted: bool) -> Result<String, DrawError> {
     let index = |g: &Group| if weighted { g.jain_weighted } else { g.jain };
     let estimates = || groups.iter().filter_map(|g| g.throughput_mbps);
-    let top = greatest(estimates().map(|e| e.range().1)).min(greatest(estimates().map(|e| e.mean)) * 1.6);
+    let top =
+        max_or_zero(estimates().map(|e| e.range().1)).min(max_or_zero(estimates().map(|e| e.mean)) * 1.6);
     let top = ceiling(top);
     let words = if weighted { "Jain's index of x / alone" } else { "Jain's index" };
     svg(900, 420, "Total throughput against fairness", |area| {

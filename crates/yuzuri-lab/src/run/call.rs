@@ -18,7 +18,7 @@ use yuzuri_stats::nearest_rank;
 /// Each terminal's peer has its own port.
 const FIRST_PORT: u16 = 7000;
 /// A frame that takes longer than this counts as lost.
-const LATEST_NS: u64 = 1_000_000_000;
+const MAX_DELAY_NS: u64 = 1_000_000_000;
 /// How often the stop flag is checked.
 const STOP_CHECK: Duration = Duration::from_millis(20);
 
@@ -48,22 +48,24 @@ pub struct CallRecord {
 /// delay, ns.
 #[derive(Debug, Clone, Default)]
 pub struct Call {
-    ways: [Vec<(u64, Option<u64>)>; 2],
+    directions: [Vec<(u64, Option<u64>)>; 2],
 }
 
 impl Call {
     /// The figures between two times; `None` if nothing was sent.
     pub fn record(&self, from_ns: u64, to_ns: u64) -> Option<CallRecord> {
-        let [up, down] =
-            self.ways.each_ref().map(|way| way_of(way, from_ns, to_ns.saturating_sub(LATEST_NS)));
+        let [up, down] = self
+            .directions
+            .each_ref()
+            .map(|direction| direction_figures(direction, from_ns, to_ns.saturating_sub(MAX_DELAY_NS)));
         (up.sent + down.sent > 0).then_some(CallRecord { up, down })
     }
 }
 
-fn way_of(frames: &[(u64, Option<u64>)], from_ns: u64, to_ns: u64) -> CallDirection {
+fn direction_figures(frames: &[(u64, Option<u64>)], from_ns: u64, to_ns: u64) -> CallDirection {
     let of = frames.iter().filter(|(at, _)| (from_ns..to_ns).contains(at));
     let mut times: Vec<u64> =
-        of.map(|(_, took)| took.filter(|ns| *ns <= LATEST_NS).unwrap_or(u64::MAX)).collect();
+        of.map(|(_, delay)| delay.filter(|ns| *ns <= MAX_DELAY_NS).unwrap_or(u64::MAX)).collect();
     times.sort_unstable();
     let at = |part: f64| nearest_rank(&times, part).filter(|ns| *ns != u64::MAX).map(|ns| ns as f64 / 1e6);
     let lost = times.iter().filter(|ns| **ns == u64::MAX).count() as u64;
@@ -74,7 +76,7 @@ fn way_of(frames: &[(u64, Option<u64>)], from_ns: u64, to_ns: u64) -> CallDirect
 ///
 /// # Errors
 /// If a socket cannot be created.
-pub fn hold(
+pub fn run(
     topology: &Topology,
     job: &Job,
     bytes: u32,
@@ -116,24 +118,24 @@ pub fn hold(
         let _ = ppoll(&mut fds, Some(TimeSpec::from_duration(wait)), None);
         if Instant::now() >= next {
             next += interval;
-            for (socket, way) in sockets.iter().zip(&mut call.ways) {
+            for (socket, direction) in sockets.iter().zip(&mut call.directions) {
                 let now_ns = clock::mono_ns();
-                frame[..8].copy_from_slice(&(way.len() as u64).to_be_bytes());
-                way.push((now_ns, None));
+                frame[..8].copy_from_slice(&(direction.len() as u64).to_be_bytes());
+                direction.push((now_ns, None));
                 // Frames that the host's own queue rejects count as lost.
                 let _ = socket.send(&frame);
             }
         }
         // Frames of the terminal arrive at the server, and the reverse.
-        for (socket, way) in sockets.iter().rev().zip(&mut call.ways) {
-            let mut heard = [0; 2048];
-            while let Ok(length @ 8..) = socket.recv(&mut heard) {
+        for (socket, direction) in sockets.iter().rev().zip(&mut call.directions) {
+            let mut received = [0; 2048];
+            while let Ok(length @ 8..) = socket.recv(&mut received) {
                 let mut number = [0; 8];
-                number.copy_from_slice(&heard[..8]);
-                if let Some((sent_ns, took)) = way.get_mut(u64::from_be_bytes(number) as usize)
+                number.copy_from_slice(&received[..8]);
+                if let Some((sent_ns, delay)) = direction.get_mut(u64::from_be_bytes(number) as usize)
                     && length == bytes as usize
                 {
-                    *took = Some(clock::mono_ns().saturating_sub(*sent_ns));
+                    *delay = Some(clock::mono_ns().saturating_sub(*sent_ns));
                 }
             }
         }
@@ -150,14 +152,15 @@ mod tests {
         let ms = 1_000_000;
         let mut frames: Vec<(u64, Option<u64>)> =
             (0..200).map(|n| (n * 20 * ms, Some((10 + n / 100) * ms))).collect();
-        let whole = way_of(&frames, 0, u64::MAX);
+        let whole = direction_figures(&frames, 0, u64::MAX);
         assert_eq!((whole.sent, whole.lost, whole.median_ms, whole.p99_ms), (200, 0, Some(10.0), Some(11.0)));
         frames[7].1 = None;
-        frames[8].1 = Some(2 * LATEST_NS);
-        let (some, part) = (way_of(&frames, 0, u64::MAX), way_of(&frames, 1000 * ms, 2000 * ms));
+        frames[8].1 = Some(2 * MAX_DELAY_NS);
+        let (some, part) =
+            (direction_figures(&frames, 0, u64::MAX), direction_figures(&frames, 1000 * ms, 2000 * ms));
         assert_eq!((some.lost, some.p99_ms), (2, Some(11.0)));
         frames[9].1 = None;
-        assert_eq!(way_of(&frames, 0, u64::MAX).p99_ms, None, "more than one in a hundred");
+        assert_eq!(direction_figures(&frames, 0, u64::MAX).p99_ms, None, "more than one in a hundred");
         assert_eq!((part.sent, part.lost), (50, 0));
         assert_eq!(Call::default().record(0, u64::MAX), None);
     }

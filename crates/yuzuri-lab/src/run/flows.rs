@@ -104,12 +104,12 @@ impl Weighted {
 }
 
 #[derive(Default)]
-struct Track {
+struct FlowState {
     figures: FlowFigures,
     last: Option<(u64, Snapshot)>,
     before: Option<Snapshot>,
     /// Whether a record from after the evaluated part was read.
-    over: bool,
+    is_past_end: bool,
 }
 
 /// Computes the figures between two times (`CLOCK_MONOTONIC`, ns). `terminal_of` returns the
@@ -128,46 +128,46 @@ pub fn read(
         why: e.to_string(),
     };
     let mut reader = Reader::open(recording).map_err(wrong)?;
-    let mut tracks: HashMap<FlowId, Track> = HashMap::new();
+    let mut states: HashMap<FlowId, FlowState> = HashMap::new();
     let mut order = Vec::new();
     while let Some(items) = reader.next_batch().map_err(wrong)? {
         for item in items {
             match item {
                 Item::Flow(flow) => {
                     if let Some(terminal) = terminal_of(&flow) {
-                        let track = tracks.entry(flow.id).or_insert_with(|| {
+                        let state = states.entry(flow.id).or_insert_with(|| {
                             order.push(flow.id);
-                            Track::default()
+                            FlowState::default()
                         });
-                        track.figures.terminal = terminal;
+                        state.figures.terminal = terminal;
                         if !flow.congestion_control.is_empty() {
-                            track.figures.control.clone_from(&flow.congestion_control);
+                            state.figures.control.clone_from(&flow.congestion_control);
                         }
                     }
                 }
                 // A close that was inferred, not observed, has no socket variables.
                 Item::Event(event) if !event.has_snapshot() => {}
                 Item::Event(event) => {
-                    if let Some(track) = tracks.get_mut(&event.flow) {
-                        track.take(&event, from_ns, to_ns);
+                    if let Some(state) = states.get_mut(&event.flow) {
+                        state.take(&event, from_ns, to_ns);
                     }
                 }
                 Item::Account(_) | Item::Setting(_) => {}
             }
         }
     }
-    let figures = order.iter().filter_map(|id| tracks.remove(id)).map(|track| track.end(from_ns, to_ns));
+    let figures = order.iter().filter_map(|id| states.remove(id)).map(|state| state.end(from_ns, to_ns));
     Ok(figures.collect())
 }
 
-impl Track {
+impl FlowState {
     fn take(&mut self, event: &Event, from_ns: u64, to_ns: u64) {
-        if self.over {
+        if self.is_past_end {
             return;
         }
-        self.hold(event.mono_ns, from_ns, to_ns);
-        self.over = event.mono_ns > to_ns;
-        if self.over {
+        self.add_until(event.mono_ns, from_ns, to_ns);
+        self.is_past_end = event.mono_ns > to_ns;
+        if self.is_past_end {
             return;
         }
         if event.mono_ns <= from_ns {
@@ -184,7 +184,7 @@ impl Track {
     }
 
     /// Accounts for the last sample until `now_ns`.
-    fn hold(&mut self, now_ns: u64, from_ns: u64, to_ns: u64) {
+    fn add_until(&mut self, now_ns: u64, from_ns: u64, to_ns: u64) {
         if let Some((since_ns, snapshot)) = &self.last {
             let until = now_ns.min(to_ns).min(since_ns + MAX_HELD_NS);
             let weight = until.saturating_sub(*since_ns.max(&from_ns));
@@ -198,8 +198,8 @@ impl Track {
     fn end(mut self, from_ns: u64, to_ns: u64) -> FlowFigures {
         if let Some((_, last)) = self.last {
             let before = self.before.unwrap_or_default();
-            if !self.over {
-                self.hold(to_ns, from_ns, to_ns);
+            if !self.is_past_end {
+                self.add_until(to_ns, from_ns, to_ns);
             }
             self.figures.bytes_acked = last.bytes_acked.saturating_sub(before.bytes_acked);
             self.figures.bytes_received = last.bytes_received.saturating_sub(before.bytes_received);
@@ -251,13 +251,13 @@ mod tests {
             snapshot: Snapshot { bytes_acked, cwnd, srtt_us: 1000, ..Snapshot::default() },
             ..Event::default()
         };
-        let mut track = Track::default();
+        let mut flow = FlowState::default();
         for (at, acked, cwnd) in
             [(50, 5, 1), (100, 10, 2), (150, 20, 4), (200, 35, 6), (250, 50, 100), (260, 60, 9)]
         {
-            track.take(&event(at, acked, cwnd), 100, 200);
+            flow.take(&event(at, acked, cwnd), 100, 200);
         }
-        let figures = track.end(100, 200);
+        let figures = flow.end(100, 200);
         assert_eq!(figures.bytes_acked, 25);
         assert_eq!(figures.cwnd.mean(), Some(3.0));
     }

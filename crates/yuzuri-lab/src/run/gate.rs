@@ -67,7 +67,7 @@ struct TickStatus {
 }
 
 /// The decisions of a daemon, tick by tick.
-pub(crate) struct Gated {
+pub(crate) struct GateResult {
     ticks: Vec<TickStatus>,
     names: Vec<(StationId, String)>,
 }
@@ -155,11 +155,14 @@ impl GateRun {
     }
 
     /// Stops the daemon, and removes the gate.
-    pub(super) fn finish(mut self) -> Result<Gated, LabError> {
+    pub(super) fn finish(mut self) -> Result<GateResult, LabError> {
         self.stop.store(true, Ordering::Relaxed);
         let joined =
             self.thread.take().map(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        Ok(Gated { ticks: joined.transpose()?.unwrap_or_default(), names: std::mem::take(&mut self.names) })
+        Ok(GateResult {
+            ticks: joined.transpose()?.unwrap_or_default(),
+            names: std::mem::take(&mut self.names),
+        })
     }
 }
 
@@ -186,7 +189,7 @@ impl Drop for GateRun {
     }
 }
 
-impl Gated {
+impl GateResult {
     /// The results for a span of scenario time, seconds.
     pub(super) fn record(&self, origin: Instant, [from_s, to_s]: [f64; 2]) -> GateRecord {
         let at = |seconds: f64| origin + Duration::from_secs_f64(seconds);

@@ -14,7 +14,7 @@ use yuzuri_scenario::Direction;
 
 /// Each terminal's server has its own port, because a server handles one client at a time.
 const FIRST_PORT: u16 = 5201;
-const LISTENS_WITHIN: Duration = Duration::from_secs(10);
+const LISTEN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A child process that is killed when this value is dropped.
 struct KilledOnDrop(Child);
@@ -63,13 +63,13 @@ pub fn run(
     let port = FIRST_PORT + job.terminal as u16;
     let words = |text: String| text.split_whitespace().map(String::from).collect::<Vec<_>>();
     let _server = start(&topology.server, &words(format!("-s -p {port}")))?;
-    let until = Instant::now() + LISTENS_WITHIN;
+    let until = Instant::now() + LISTEN_TIMEOUT;
     while !listens(port) {
         if Instant::now() > until || !sleep_until(Instant::now() + Duration::from_millis(5), stop) {
             return match stop.load(Ordering::Relaxed) {
                 true => Ok(()),
                 false => Err(LabError::Tool(format!(
-                    "iperf3 does not listen at port {port} after {LISTENS_WITHIN:?}"
+                    "iperf3 does not listen at port {port} after {LISTEN_TIMEOUT:?}"
                 ))),
             };
         }

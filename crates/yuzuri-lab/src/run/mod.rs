@@ -30,7 +30,7 @@ pub use work::{BufferRow, Job};
 use crate::LabError;
 use crate::driver::{CaptureConfig, Change, Driver, DriverConfig, DriverReport};
 use crate::net::{HostSettings, Run, Topology};
-use gate::{GateRun, Gated};
+use gate::{GateResult, GateRun};
 use nix::sys::resource::{UsageWho, getrusage};
 use run_controls::RunControls;
 use sharing::{Shared, Sharing};
@@ -62,7 +62,7 @@ pub const BUFFERS_FILE: &str = "buffers.csv";
 
 /// Time between the network's first answer and the scenario's time zero, so that everything that
 /// starts at zero is ready.
-const LEAD: Duration = Duration::from_millis(100);
+const START_DELAY: Duration = Duration::from_millis(100);
 
 /// Runs a scenario in real time (or in a guest's virtual time) and writes its results to `folder`,
 /// which exists. Calls `progress` a few times per second with the elapsed scenario time in seconds.
@@ -144,7 +144,7 @@ pub(crate) struct RunOutcome {
     /// The daemons' results.
     pub(crate) shared: Shared,
     /// The results of the access point's daemon.
-    gated: Option<Gated>,
+    gated: Option<GateResult>,
 }
 
 /// Builds the network, runs the workloads until the end or until `stop` is set, and removes the
@@ -232,8 +232,8 @@ pub(crate) fn perform(
     let recording = folder.join(RECORDING_FILE);
     let recorder = Recorder::start(filter, Duration::from_secs_f64(scenario.sample_ms / 1000.0), &recording)?;
 
-    let origin = Instant::now() + LEAD;
-    let origin_mono_ns = clock::mono_ns() + LEAD.as_nanos() as u64;
+    let origin = Instant::now() + START_DELAY;
+    let origin_mono_ns = clock::mono_ns() + START_DELAY.as_nanos() as u64;
     let started_unix_ns = origin_mono_ns as i64 + clock::wall_offset_ns();
     sharing.begin(origin);
     gate.iter().for_each(|gate| gate.begin(origin));

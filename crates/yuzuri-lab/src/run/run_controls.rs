@@ -11,7 +11,7 @@ pub struct RunControls {
     /// By kind of terminal.
     controls: Vec<Option<CongestionControl>>,
     /// Congestion controls of older kernels, which flows choose by name.
-    _former: Option<Before57>,
+    _before_5_7: Option<Before57>,
 }
 
 impl RunControls {
@@ -40,7 +40,7 @@ impl RunControls {
             .collect();
         let former = if wanted.is_empty() { None } else { Some(Before57::register(&wanted)) };
         let former = former.transpose().map_err(|e| LabError::Run(format!("{}: {e}", wanted.join(", "))))?;
-        Ok(RunControls { controls, _former: former })
+        Ok(RunControls { controls, _before_5_7: former })
     }
 
     /// The name of a kind's congestion control.

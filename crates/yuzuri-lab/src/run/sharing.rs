@@ -25,7 +25,7 @@ use yuzuri_transfer::Shown;
 
 /// Time limit for the daemons to start before the run: a guest loads their programs one after the
 /// other.
-const READY_WITHIN: Duration = Duration::from_secs(600);
+const READY_TIMEOUT: Duration = Duration::from_secs(600);
 /// The name of the terminals' group.
 pub(super) const GROUP: &str = "yuzuri-lab";
 /// The key of groups that have one: the SHA-256 of "yuzuri-lab group key".
@@ -173,7 +173,7 @@ pub struct Sharing {
     running: Vec<Running>,
     /// By terminal: the sockets of programs that bound their own flows.
     own: BTreeMap<usize, OwnSockets>,
-    words: Receiver<WorkerMessage>,
+    receiver: Receiver<WorkerMessage>,
     origin: Arc<OnceLock<Instant>>,
     stop: Arc<AtomicBool>,
 }
@@ -218,11 +218,11 @@ impl Sharing {
         statuses: Option<&Statuses>,
         stop: &AtomicBool,
     ) -> Result<Sharing, LabError> {
-        let (say, words) = channel();
+        let (sender, receiver) = channel();
         let mut sharing = Sharing {
             running: Vec::new(),
             own: BTreeMap::new(),
-            words,
+            receiver,
             origin: Arc::default(),
             stop: Arc::default(),
         };
@@ -262,19 +262,19 @@ impl Sharing {
                 handle: topology.terminals[terminal].namespace.handle()?,
                 origin: sharing.origin.clone(),
                 stop: sharing.stop.clone(),
-                say: say.clone(),
+                sender: sender.clone(),
             };
             let thread = std::thread::Builder::new().name(format!("share-{terminal}"));
             let thread = thread.spawn(move || sharer.work());
             let thread = thread.map_err(LabError::network("starting a terminal's sharing"))?;
             sharing.running.push(Running { terminal, spec, control, thread });
         }
-        let until = Instant::now() + READY_WITHIN;
+        let until = Instant::now() + READY_TIMEOUT;
         while awaited > 0 {
             if stop.load(Ordering::Relaxed) {
                 return Err(LabError::Stopped);
             }
-            match sharing.words.recv_timeout(CHECK_INTERVAL) {
+            match sharing.receiver.recv_timeout(CHECK_INTERVAL) {
                 Ok(WorkerMessage::Ready) => awaited -= 1,
                 Ok(WorkerMessage::Failed(error)) => return Err(error),
                 Err(_) if Instant::now() < until => {}
@@ -282,7 +282,7 @@ impl Sharing {
                     return Err(LabError::Run(format!(
                         "not ready to share within {1} s: {0}",
                         counted(awaited, "terminal"),
-                        READY_WITHIN.as_secs()
+                        READY_TIMEOUT.as_secs()
                     )));
                 }
             }
@@ -303,9 +303,9 @@ impl Sharing {
 
     /// The error of a daemon that has ended, if any.
     pub fn failed(&self) -> Option<LabError> {
-        self.words
+        self.receiver
             .try_iter()
-            .find_map(|word| if let WorkerMessage::Failed(error) = word { Some(error) } else { None })
+            .find_map(|message| if let WorkerMessage::Failed(error) = message { Some(error) } else { None })
     }
 
     /// Stops all daemons: the flows get their former congestion control back, and nothing stays
@@ -347,24 +347,24 @@ struct Sharer {
     handle: NamespaceHandle,
     origin: Arc<OnceLock<Instant>>,
     stop: Arc<AtomicBool>,
-    say: Sender<WorkerMessage>,
+    sender: Sender<WorkerMessage>,
 }
 
 impl Sharer {
     fn work(self) -> SharerRecord {
         let notes = Arc::new(Mutex::new(Vec::new()));
         let mut outcome = SharerRecord::default();
-        if let Err(error) = self.share(&notes, &mut outcome.rows) {
+        if let Err(error) = self.run_daemon(&notes, &mut outcome.rows) {
             // If the receiver is gone, the run is already over.
             let _ = self
-                .say
+                .sender
                 .send(WorkerMessage::Failed(LabError::Run(format!("{}: sharing: {error}", self.name))));
         }
         outcome.notes = std::mem::take(&mut notes.lock());
         outcome
     }
 
-    fn share(&self, notes: &Arc<Mutex<Vec<String>>>, rows: &mut Vec<Row>) -> Result<(), ShareOrLab> {
+    fn run_daemon(&self, notes: &Arc<Mutex<Vec<String>>>, rows: &mut Vec<Row>) -> Result<(), SharerError> {
         self.handle.enter()?;
         if self.from_s > 0.0 && !self.sleep_until(self.from_s) {
             return Ok(());
@@ -377,7 +377,7 @@ impl Sharer {
             }
         })?;
         // If the receiver is gone, the run is already over.
-        let _ = self.say.send(WorkerMessage::Ready);
+        let _ = self.sender.send(WorkerMessage::Ready);
         let mut ticks = 0;
         while !self.stop.load(Ordering::Relaxed) && !self.is_over() {
             share.step()?;
@@ -411,7 +411,7 @@ impl Sharer {
 }
 
 #[derive(Debug, thiserror::Error)]
-enum ShareOrLab {
+enum SharerError {
     #[error(transparent)]
     Share(#[from] yuzuri_share::ShareError),
     #[error(transparent)]

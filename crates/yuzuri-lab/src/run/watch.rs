@@ -41,11 +41,11 @@ impl Recorder {
                 let _ = writer.write(items, Instant::now());
                 items.clear();
             };
-            let goes_on = || !stop_flag.load(Ordering::Relaxed);
-            let rest = |monitor: &mut dyn Watch| std::thread::sleep(monitor.rest());
+            let continues = || !stop_flag.load(Ordering::Relaxed);
+            let rest = |monitor: &mut dyn Watch| std::thread::sleep(monitor.read_interval());
             // On this thread alone: in virtual time, each wakeup of another one would be part of
             // the result.
-            let (mut items, account) = drive(Box::new(monitor), goes_on, &mut write, rest);
+            let (mut items, account) = drive(Box::new(monitor), continues, &mut write, rest);
             // The final account is written last and includes what the recording lost.
             items.pop_if(|last| matches!(last, Item::Account(_)));
             write(&mut items);

@@ -232,7 +232,7 @@ pub fn work(topology: &Topology, job: &Job, stop: &AtomicBool) -> Result<WorkerR
         }
         WorkloadSpec::Call { bytes, interval_ms } => {
             let interval = Duration::from_secs_f64(interval_ms / 1000.0);
-            worker_result.call = Some(call::hold(topology, job, *bytes, interval, stop)?);
+            worker_result.call = Some(call::run(topology, job, *bytes, interval, stop)?);
         }
     }
     Ok(worker_result)

@@ -82,7 +82,7 @@ impl<P: Packet> Backlog<P> {
             QueueConfig::Codel(codel) => shared(Some(codel.packets), None, Some(CoDelLine::new(codel))),
             QueueConfig::FqCodel(fq) => Backlog::PerReceiver(PerReceiver {
                 receivers: Vec::new(),
-                turn: VecDeque::new(),
+                active: VecDeque::new(),
                 packets: 0,
                 config: fq.clone(),
                 airtime_fairness,
@@ -249,24 +249,24 @@ const AIRTIME_QUANTUM_NS: i64 = 300_000;
 /// One queue per receiver.
 #[derive(Clone, Debug)]
 pub(super) struct PerReceiver<P> {
-    receivers: Vec<OneReceiver<P>>,
+    receivers: Vec<ReceiverQueue<P>>,
     /// Receivers with packets, in the order in which they are served.
-    turn: VecDeque<Receiver>,
+    active: VecDeque<Receiver>,
     packets: usize,
     config: FqCodelConfig,
     airtime_fairness: bool,
 }
 
 #[derive(Clone, Debug)]
-struct OneReceiver<P> {
+struct ReceiverQueue<P> {
     queue: FqCodel<Item<P>>,
     /// A packet that did not fit into the last frame.
     held: Option<Item<P>>,
     deficit_ns: i64,
-    in_turn: bool,
+    is_active: bool,
 }
 
-impl<P: Packet> OneReceiver<P> {
+impl<P: Packet> ReceiverQueue<P> {
     fn packets(&self) -> usize {
         self.queue.packets() + usize::from(self.held.is_some())
     }
@@ -275,11 +275,11 @@ impl<P: Packet> OneReceiver<P> {
 impl<P: Packet> PerReceiver<P> {
     fn grow(&mut self, receiver: Receiver) {
         while self.receivers.len() <= receiver {
-            self.receivers.push(OneReceiver {
+            self.receivers.push(ReceiverQueue {
                 queue: FqCodel::new(&self.config),
                 held: None,
                 deficit_ns: AIRTIME_QUANTUM_NS,
-                in_turn: false,
+                is_active: false,
             });
         }
     }
@@ -290,9 +290,9 @@ impl<P: Packet> PerReceiver<P> {
         let before = one.queue.packets();
         one.queue.push(now, item, drops.of(receiver));
         self.packets = self.packets + one.queue.packets() - before;
-        if !one.in_turn {
-            one.in_turn = true;
-            self.turn.push_back(receiver);
+        if !one.is_active {
+            one.is_active = true;
+            self.active.push_back(receiver);
         }
         if self.packets > self.config.packets as usize {
             self.drop_from_fattest(drops);
@@ -309,14 +309,14 @@ impl<P: Packet> PerReceiver<P> {
 
     fn next_receiver(&mut self) -> Option<Receiver> {
         loop {
-            let receiver = *self.turn.front()?;
+            let receiver = *self.active.front()?;
             let one = &mut self.receivers[receiver];
             if one.packets() == 0 {
-                one.in_turn = false;
-                self.turn.pop_front();
+                one.is_active = false;
+                self.active.pop_front();
             } else if self.airtime_fairness && one.deficit_ns <= 0 {
                 one.deficit_ns += AIRTIME_QUANTUM_NS;
-                self.turn.rotate_left(1);
+                self.active.rotate_left(1);
             } else {
                 return Some(receiver);
             }
@@ -337,8 +337,8 @@ impl<P: Packet> PerReceiver<P> {
     }
 
     fn served(&mut self, receiver: Receiver) {
-        if !self.airtime_fairness && self.turn.front() == Some(&receiver) {
-            self.turn.rotate_left(1);
+        if !self.airtime_fairness && self.active.front() == Some(&receiver) {
+            self.active.rotate_left(1);
         }
     }
 

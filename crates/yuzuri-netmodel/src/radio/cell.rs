@@ -63,7 +63,7 @@ pub struct Cell<P> {
     pub(super) now: Time,
     /// Arrivals from calls other than `advance` that had to advance the cell. The next `advance`
     /// returns them.
-    early: Vec<Arrival<P, Node>>,
+    early_arrivals: Vec<Arrival<P, Node>>,
 }
 
 impl<P: Packet> Cell<P> {
@@ -89,7 +89,7 @@ impl<P: Packet> Cell<P> {
             ends: Vec::new(),
             min_frame_ns: 0,
             now: Time::ZERO,
-            early: Vec::new(),
+            early_arrivals: Vec::new(),
         };
         // The access point transmits at the rates of its stations; its own terms are not used.
         cell.nodes.push(Terminal {
@@ -129,12 +129,12 @@ impl<P: Packet> Cell<P> {
     }
 
     pub(super) fn early_arrival(&self) -> Option<Time> {
-        self.early.first().map(|arrival| arrival.at)
+        self.early_arrivals.first().map(|arrival| arrival.at)
     }
 
     /// Processes all events up to and including `to`. Arrivals are appended to `out` in time order.
     pub fn advance(&mut self, to: Time, out: &mut Vec<Arrival<P, Node>>) {
-        out.append(&mut self.early);
+        out.append(&mut self.early_arrivals);
         self.run(to, out);
     }
 
@@ -359,9 +359,9 @@ impl<P: Packet> Cell<P> {
         account.count_drops(&drops);
         account.queue.set(now, terminal.packets());
         if terminal.packets() > 0 && !self.is_on_air(node) {
-            self.ledger.settle(now, self.contention.anybody(), &mut self.account);
+            self.ledger.settle(now, self.contention.has_contenders(), &mut self.account);
             let in_exchange = !matches!(self.channel, Channel::Idle);
-            let busy = in_exchange && !self.is_about_to_answer(node, now);
+            let busy = in_exchange && !self.is_about_to_respond(node, now);
             if voice {
                 self.contention.preempt_by_voice(node, now, busy, in_exchange);
             } else {
@@ -390,9 +390,9 @@ impl<P: Packet> Cell<P> {
     /// Processes events up to `now`, which cannot go back in time. Keeps the arrivals for
     /// `advance`.
     fn catch_up(&mut self, now: Time) -> Time {
-        let mut early = std::mem::take(&mut self.early);
-        self.run(now.max(self.now), &mut early);
-        self.early = early;
+        let mut early_arrivals = std::mem::take(&mut self.early_arrivals);
+        self.run(now.max(self.now), &mut early_arrivals);
+        self.early_arrivals = early_arrivals;
         self.now
     }
 
@@ -407,7 +407,7 @@ impl<P: Packet> Cell<P> {
         if to > self.now && to != Time::MAX {
             self.now = to;
         }
-        self.ledger.settle(self.now, self.contention.anybody(), &mut self.account);
+        self.ledger.settle(self.now, self.contention.has_contenders(), &mut self.account);
         self.account.at_ns = self.now.as_nanos();
     }
 }

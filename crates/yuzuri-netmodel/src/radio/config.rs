@@ -182,7 +182,7 @@ pub struct CellConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rts_threshold_bytes: Option<u32>,
     /// Number of attempts after which a frame is discarded (dot11ShortRetryLimit).
-    #[serde(default = "seven")]
+    #[serde(default = "default_retry_limit")]
     pub retry_limit: u8,
     /// Limits of aggregation.
     #[serde(default)]
@@ -204,7 +204,7 @@ fn lowest_rate() -> u32 {
     6
 }
 
-fn seven() -> u8 {
+fn default_retry_limit() -> u8 {
     7
 }
 
@@ -219,7 +219,7 @@ impl CellConfig {
             basic_rates_mbps: mandatory_rates(),
             group_rate_mbps: lowest_rate(),
             rts_threshold_bytes: None,
-            retry_limit: seven(),
+            retry_limit: default_retry_limit(),
             ampdu: AmpduConfig::default(),
             security_bytes: 0,
             request_missed_block_ack: false,

@@ -26,7 +26,7 @@ struct Contender {
     /// Time since when the node has a frame to send.
     ready: Option<Time>,
     /// Start of the idle period for this node if it differs from that of the others.
-    own_from: Option<Time>,
+    own_idle_from: Option<Time>,
     listed: bool,
     /// While the node contends for a voice packet: its state of best effort.
     paused: Option<Paused>,
@@ -69,8 +69,8 @@ pub(super) struct Contention {
     contenders: Vec<Contender>,
     /// Nodes with a frame or a running back-off.
     listed: Vec<NodeIndex>,
-    /// Nodes with an `own_from`.
-    apart: Vec<NodeIndex>,
+    /// Nodes with an `own_idle_from`.
+    with_own_idle_time: Vec<NodeIndex>,
     ready: usize,
     idle_from: Time,
     next: Time,
@@ -83,7 +83,7 @@ impl Contention {
         Contention {
             contenders: Vec::new(),
             listed: Vec::new(),
-            apart: Vec::new(),
+            with_own_idle_time: Vec::new(),
             ready: 0,
             idle_from: Time::ZERO,
             next: Time::MAX,
@@ -101,7 +101,7 @@ impl Contention {
             failures: 0,
             slots: 0,
             ready: None,
-            own_from: None,
+            own_idle_from: None,
             listed: false,
             paused: None,
         });
@@ -120,7 +120,7 @@ impl Contention {
     }
 
     /// Whether any node contends for the channel.
-    pub(super) fn anybody(&self) -> bool {
+    pub(super) fn has_contenders(&self) -> bool {
         self.ready > 0
     }
 
@@ -234,21 +234,21 @@ impl Contention {
                 position += 1;
             }
         }
-        for node in self.apart.drain(..) {
-            self.contenders[node].own_from = None;
+        for node in self.with_own_idle_time.drain(..) {
+            self.contenders[node].own_idle_from = None;
         }
     }
 
     /// Ends a node's transmission: adjusts its contention window and draws a back-off (10.23.2.2).
-    /// `own_from` is the start of its idle period if it differs from that of the others; `next`
-    /// is what it sends next; `None`: it has nothing to send.
+    /// `own_idle_from` is the start of its idle period if it differs from that of the others;
+    /// `next` is what it sends next; `None`: it has nothing to send.
     pub(super) fn finish(
         &mut self,
         node: NodeIndex,
         now: Time,
         success: bool,
         retry_limit: u8,
-        own_from: Option<Time>,
+        own_idle_from: Option<Time>,
         next: Option<Category>,
     ) {
         self.withdraw(node);
@@ -269,20 +269,21 @@ impl Contention {
             }
             _ => {}
         }
-        contender.own_from = own_from;
+        contender.own_idle_from = own_idle_from;
         if next.is_some() {
             contender.ready = Some(now);
             self.ready += 1;
         }
-        if own_from.is_some() {
-            self.apart.push(node);
+        if own_idle_from.is_some() {
+            self.with_own_idle_time.push(node);
         }
         if next.is_some() || contender.slots > 0 {
             self.list(node);
         }
     }
 
-    /// Starts an idle period at `from` for all nodes except those that finished with an `own_from`.
+    /// Starts an idle period at `from` for all nodes except those that finished with an
+    /// `own_idle_from`.
     pub(super) fn idle(&mut self, from: Time) {
         self.idle_from = from;
         self.find_next();
@@ -304,7 +305,7 @@ impl Contention {
     /// End of the node's AIFS.
     fn start(&self, node: NodeIndex) -> Time {
         let contender = &self.contenders[node];
-        let from = contender.own_from.unwrap_or(self.idle_from);
+        let from = contender.own_idle_from.unwrap_or(self.idle_from);
         from.after_nanos(self.timing.aifs_ns(contender.access.aifsn))
     }
 

@@ -78,7 +78,7 @@ impl<P: Packet> Cell<P> {
     /// its NAV (10.3.2.4). A frame that it queues at this moment, for example segments triggered by
     /// the received ACK, needs no new back-off. MPDUs of an aggregate are assumed to be passed up
     /// one by one while they arrive, all but the last while the channel is busy.
-    pub(super) fn is_about_to_answer(&self, node: NodeIndex, now: Time) -> bool {
+    pub(super) fn is_about_to_respond(&self, node: NodeIndex, now: Time) -> bool {
         let (Channel::Response { begin, .. }, Some(one)) = (self.channel, self.on_air.first()) else {
             return false;
         };
@@ -107,7 +107,7 @@ impl<P: Packet> Cell<P> {
 
     /// Processes the event at `at`.
     pub(super) fn step(&mut self, at: Time, out: &mut Vec<Arrival<P, Node>>) {
-        self.ledger.settle(at, self.contention.anybody(), &mut self.account);
+        self.ledger.settle(at, self.contention.has_contenders(), &mut self.account);
         match self.channel {
             Channel::Idle => self.begin(at),
             Channel::Frame { .. } => self.frame_ends(at, out),
@@ -327,8 +327,8 @@ impl<P: Packet> Cell<P> {
             let random = &mut self.random;
             let link = &mut self.nodes[one.node].links[receiver];
             match one.kind {
-                Kind::Data { .. } => link.sent(mpdus, || !random.happens(error_rate)),
-                Kind::Voice { .. } => !random.happens(error_rate),
+                Kind::Data { .. } => link.sent(mpdus, || !random.bernoulli(error_rate)),
+                Kind::Voice { .. } => !random.bernoulli(error_rate),
                 // Control frames at basic rates are assumed to be received.
                 _ => {
                     link.asked();
@@ -378,7 +378,7 @@ impl<P: Packet> Cell<P> {
                 if !self.nodes[station].present || item.origin == Self::node(station) {
                     continue;
                 }
-                if self.random.happens(self.nodes[station].mpdu_error_rate) {
+                if self.random.bernoulli(self.nodes[station].mpdu_error_rate) {
                     self.account.ap.group.copies_lost += 1;
                 } else {
                     self.account.ap.group.copies += 1;
@@ -432,8 +432,8 @@ impl<P: Packet> Cell<P> {
         self.end_exchange(at.after_nanos(self.timing.eifs_extra_ns()));
     }
 
-    /// Ends an exchange without a response. The sender waited for it until `own_from`.
-    fn fail(&mut self, at: Time, one: OnAir, block_ack_missed: bool, own_from: Time) {
+    /// Ends an exchange without a response. The sender waited for it until `own_idle_from`.
+    fn fail(&mut self, at: Time, one: OnAir, block_ack_missed: bool, own_idle_from: Time) {
         if let Kind::Data { receiver, .. } | Kind::Voice { receiver, .. } = one.kind {
             match one.kind {
                 _ if one.cancelled => {}
@@ -444,7 +444,7 @@ impl<P: Packet> Cell<P> {
                 self.nodes[AP].backlog.charge(receiver, at.nanos_since(one.begin));
             }
         }
-        self.finish(at, one.node, false, Some(own_from));
+        self.finish(at, one.node, false, Some(own_idle_from));
     }
 
     fn fail_voice(&mut self, at: Time, node: NodeIndex) {
@@ -466,13 +466,13 @@ impl<P: Packet> Cell<P> {
         account.in_mac -= given_up;
     }
 
-    fn finish(&mut self, at: Time, node: NodeIndex, success: bool, own_from: Option<Time>) {
+    fn finish(&mut self, at: Time, node: NodeIndex, success: bool, own_idle_from: Option<Time>) {
         let next = match &self.nodes[node] {
             terminal if !terminal.present || !self.has_work(node) => None,
             terminal if terminal.voice.is_empty() => Some(Category::BestEffort),
             _ => Some(Category::Voice),
         };
-        self.contention.finish(node, at, success, self.config.retry_limit, own_from, next);
+        self.contention.finish(node, at, success, self.config.retry_limit, own_idle_from, next);
     }
 
     fn end_exchange(&mut self, idle_from: Time) {

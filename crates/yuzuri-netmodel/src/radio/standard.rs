@@ -22,12 +22,12 @@ impl Standard {
 
     /// Draws one of the standard's rates for a single stream with equal probability: g at 6 to 54
     /// Mbit/s; n at 20 MHz; ac at 80 MHz; ax at 20 MHz.
-    pub fn at_any_rate(self, random: &mut Random) -> Phy {
+    pub fn random(self, random: &mut Random) -> Phy {
         match self {
-            Standard::G => Phy::g(random.one(&[6, 9, 12, 18, 24, 36, 48, 54])),
-            Standard::N => Phy::n(20, 1, random.below(8) as u8),
-            Standard::Ac => Phy::ac(80, 1, random.below(10) as u8),
-            Standard::Ax => Phy::ax(20, 1, random.below(12) as u8),
+            Standard::G => Phy::g(random.choose(&[6, 9, 12, 18, 24, 36, 48, 54])),
+            Standard::N => Phy::n(20, 1, random.uniform_index(8) as u8),
+            Standard::Ac => Phy::ac(80, 1, random.uniform_index(10) as u8),
+            Standard::Ax => Phy::ax(20, 1, random.uniform_index(12) as u8),
         }
     }
 }
@@ -49,11 +49,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_drawn_radio_is_valid_and_of_its_standard() {
+    fn a_random_radio_is_valid_and_of_its_standard() {
         let mut random = Random::new(1, 2);
         for standard in Standard::ALL {
             for _ in 0..100 {
-                let phy = standard.at_any_rate(&mut random);
+                let phy = standard.random(&mut random);
                 assert_eq!(phy.standard(), standard);
                 assert_eq!(phy.check(), Ok(()));
             }

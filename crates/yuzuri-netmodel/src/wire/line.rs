@@ -8,7 +8,7 @@ use crate::{ConfigError, Packet, Time};
 use std::collections::VecDeque;
 
 /// Statistics of one direction. They satisfy
-/// `sent = delivered + drops.overflow + drops.aqm + lost + queued + on_the_way`.
+/// `sent = delivered + drops.overflow + drops.aqm + lost + queued + in_flight`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LineAccount {
     /// Packets sent into the line.
@@ -26,7 +26,7 @@ pub struct LineAccount {
     /// Maximum of `queued`.
     pub queued_max: u64,
     /// Packets currently in transmission or propagating.
-    pub on_the_way: u64,
+    pub in_flight: u64,
     /// Busy time of the transmitter up to the end of the last transmission started, ns.
     pub busy_ns: u64,
     queued_packet_ns: u128,
@@ -55,7 +55,7 @@ pub(super) struct Line<P> {
     /// The packet in transmission and the end of its transmission.
     transmitting: Option<(Time, P)>,
     /// Propagating packets in the order of their arrival.
-    pipe: VecDeque<(Time, P)>,
+    propagating: VecDeque<(Time, P)>,
     loss: Loss,
     random: Random,
     rate_bps: Option<u64>,
@@ -69,7 +69,7 @@ impl<P: Packet> Line<P> {
         Ok(Line {
             queue: Queue::new(&config.queue)?,
             transmitting: None,
-            pipe: VecDeque::new(),
+            propagating: VecDeque::new(),
             loss: Loss::new(&config.loss),
             random: Random::new(seed, stream),
             rate_bps: config.rate_bps,
@@ -87,7 +87,7 @@ impl<P: Packet> Line<P> {
     pub(super) fn send(&mut self, now: Time, packet: P, account: &mut LineAccount) {
         account.sent += 1;
         if self.rate_bps.is_none() {
-            self.put_on_the_way(now, packet, account);
+            self.start_propagation(now, packet, account);
         } else if self.transmitting.is_none() {
             // The queue of an idle transmitter is empty. Passing through it would only present
             // CoDel with a packet that never waited.
@@ -100,7 +100,7 @@ impl<P: Packet> Line<P> {
 
     pub(super) fn next(&self) -> Option<Time> {
         let end = self.transmitting.as_ref().map(|(end, _)| *end);
-        let arrival = self.pipe.front().map(|(at, _)| *at);
+        let arrival = self.propagating.front().map(|(at, _)| *at);
         match (end, arrival) {
             (Some(end), Some(arrival)) => Some(end.min(arrival)),
             (end, arrival) => end.or(arrival),
@@ -110,23 +110,23 @@ impl<P: Packet> Line<P> {
     /// Lower bound on the next arrival if nothing is sent before.
     pub(super) fn next_arrival(&self) -> Option<Time> {
         // Nothing overtakes a packet that is already propagating.
-        let on_the_way = self.pipe.front().map(|(at, _)| *at);
-        on_the_way.or_else(|| self.transmitting.as_ref().map(|(end, _)| end.after_nanos(self.delay_ns)))
+        let in_flight = self.propagating.front().map(|(at, _)| *at);
+        in_flight.or_else(|| self.transmitting.as_ref().map(|(end, _)| end.after_nanos(self.delay_ns)))
     }
 
     /// Processes the single event due at `now` and returns the packet if it is an arrival.
     pub(super) fn step(&mut self, now: Time, account: &mut LineAccount) -> Option<P> {
         if let Some((end, packet)) = self.transmitting.take_if(|(end, _)| *end <= now) {
-            account.on_the_way -= 1;
-            self.put_on_the_way(end, packet, account);
+            account.in_flight -= 1;
+            self.start_propagation(end, packet, account);
             if let Some(following) = self.queue.pop(end, &mut account.drops) {
                 self.transmit(end, following, account);
             }
             account.set_queued(end, self.queue.packets());
             return None;
         }
-        let (_, packet) = self.pipe.pop_front()?;
-        account.on_the_way -= 1;
+        let (_, packet) = self.propagating.pop_front()?;
+        account.in_flight -= 1;
         account.delivered += 1;
         account.delivered_bytes += u64::from(packet.bytes());
         Some(packet)
@@ -136,11 +136,11 @@ impl<P: Packet> Line<P> {
         let bits = (u64::from(packet.bytes()) + self.overhead_bytes) * 8;
         let nanos = (bits * 1_000_000_000).div_ceil(self.rate_bps.unwrap_or(u64::MAX));
         account.busy_ns += nanos;
-        account.on_the_way += 1;
+        account.in_flight += 1;
         self.transmitting = Some((now.after_nanos(nanos), packet));
     }
 
-    fn put_on_the_way(&mut self, now: Time, packet: P, account: &mut LineAccount) {
+    fn start_propagation(&mut self, now: Time, packet: P, account: &mut LineAccount) {
         if self.loss.loses_next(&mut self.random) {
             account.lost += 1;
             return;
@@ -149,8 +149,8 @@ impl<P: Packet> Line<P> {
         let arrival = now.after_nanos(self.delay_ns + jitter);
         // Packets do not overtake each other: one that would arrive before its predecessor arrives
         // with it.
-        let arrival = self.pipe.back().map_or(arrival, |(before, _)| arrival.max(*before));
-        account.on_the_way += 1;
-        self.pipe.push_back((arrival, packet));
+        let arrival = self.propagating.back().map_or(arrival, |(before, _)| arrival.max(*before));
+        account.in_flight += 1;
+        self.propagating.push_back((arrival, packet));
     }
 }

@@ -29,12 +29,12 @@ pub enum LossConfig {
         #[serde(default)]
         loss_in_good: f64,
         /// Loss probability in the bad state (Gilbert: 1).
-        #[serde(default = "certain")]
+        #[serde(default = "default_loss_in_bad")]
         loss_in_bad: f64,
     },
 }
 
-fn certain() -> f64 {
+fn default_loss_in_bad() -> f64 {
     1.0
 }
 
@@ -70,12 +70,12 @@ impl Loss {
     pub(super) fn loses_next(&mut self, random: &mut Random) -> bool {
         match self.config {
             LossConfig::None => false,
-            LossConfig::Random { probability } => random.happens(probability),
+            LossConfig::Random { probability } => random.bernoulli(probability),
             LossConfig::GilbertElliott { good_to_bad, bad_to_good, loss_in_good, loss_in_bad } => {
-                if random.happens(if self.bad { bad_to_good } else { good_to_bad }) {
+                if random.bernoulli(if self.bad { bad_to_good } else { good_to_bad }) {
                     self.bad = !self.bad;
                 }
-                random.happens(if self.bad { loss_in_bad } else { loss_in_good })
+                random.bernoulli(if self.bad { loss_in_bad } else { loss_in_good })
             }
         }
     }

@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_are_no_keys() {
+    fn keys_with_a_pattern_are_refused() {
         assert_eq!(check_key(&[0; 32]), Err(WeakKey::Repeated(1)));
         assert_eq!(check_key(&[0xa5; 32]), Err(WeakKey::Repeated(1)));
         assert_eq!(check_key(&std::array::from_fn(|n| (n % 5) as u8)), Err(WeakKey::Repeated(5)));

@@ -90,6 +90,11 @@ pub(super) struct Radios {
 }
 
 impl Radios {
+    /// The mean queue for the air of a channel over the last seconds, seconds.
+    pub(super) fn air_queue_s(&self, channel: Channel) -> f64 {
+        self.halves.get(&channel).map_or(0.0, |halves| halves.air_s)
+    }
+
     /// Finds the radios whose stations have a queue on the wire. They share the wire if there are
     /// at least two.
     pub(super) fn behind_wire<'a>(

@@ -56,7 +56,8 @@ pub(crate) struct Station {
     pub(crate) radio: RadioHint,
     pub(super) channel: Channel,
     pub(super) bottleneck: Bottleneck,
-    /// Whether its ACKs may be thinned.
+    /// Whether its ACKs are thinned: its radio is one of those selected, and the queue for the air
+    /// is long enough.
     pub(crate) is_thinned: bool,
     pub(crate) addresses: BTreeSet<IpAddr>,
     pub(crate) report: Option<Report>,
@@ -105,6 +106,8 @@ pub struct Controller {
     releasing: HashMap<FlowKey, Release>,
     decisions: Vec<Decision>,
     arrivals: ArrivalEstimator,
+    /// The channels on which ACKs are thinned.
+    thinned: BTreeSet<Channel>,
     /// The last reports of stations that are members themselves.
     members: BTreeMap<StationId, Report>,
 }
@@ -133,6 +136,7 @@ impl Controller {
             releasing: HashMap::new(),
             decisions: Vec::new(),
             arrivals: ArrivalEstimator::default(),
+            thinned: BTreeSet::new(),
             members: BTreeMap::new(),
         }
     }
@@ -245,6 +249,7 @@ impl Controller {
         let seconds = now.since(self.ticked_at).as_secs_f64();
         self.ticked_at = now;
         self.part_by_bottleneck();
+        self.thin_where_air_has_a_queue();
         for (bottleneck, mut sharers) in std::mem::take(&mut self.sharers) {
             self.decide(now, seconds, bottleneck, &mut sharers, &mut plan);
             self.sharers.insert(bottleneck, sharers);
@@ -471,5 +476,6 @@ mod new_connections;
 mod policed;
 #[cfg(test)]
 mod tests;
+mod thinning;
 #[cfg(test)]
 mod two_airs;

@@ -7,7 +7,7 @@ use super::status::ApGroupStatus;
 use crate::batch::Batch;
 use crate::discover::{Discovery, Interface};
 use crate::keys::{KeyChain, Secrets};
-use crate::sockets::{Sockets, any_by_ipv4};
+use crate::sockets::Sockets;
 use crate::{KeySource, ShareConfig, ShareError, clock};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -21,7 +21,7 @@ use yuzuri_policy::{
 /// How often devices, addresses and groups are looked up.
 const REFRESH_EVERY: Duration = Duration::from_secs(5);
 /// How long a member's hardware address is cached.
-const KNOWN: Duration = Duration::from_secs(10);
+const ADDRESS_LIFETIME: Duration = Duration::from_secs(10);
 
 /// How an access point takes part in the groups of its stations.
 #[derive(Debug, Clone)]
@@ -43,8 +43,6 @@ struct GroupDevice {
     members: Vec<(Member, Keys)>,
     /// The channel of the stations in each group.
     channels: BTreeMap<GroupId, Channel>,
-    /// Why a message of the last ones could not be sent here.
-    send_error: Option<String>,
 }
 
 /// All groups of an access point.
@@ -54,7 +52,7 @@ pub(super) struct Groups {
     node: NodeId,
     keys: KeyChain,
     discovery: Discovery,
-    places: Vec<GroupDevice>,
+    group_devices: Vec<GroupDevice>,
     /// Cached hardware addresses, and when they expire.
     stations: HashMap<(u32, IpAddr), (StationId, Moment)>,
     refresh_at: Moment,
@@ -87,7 +85,7 @@ impl Groups {
                 .into_iter()
                 .collect(),
             discovery,
-            places: Vec::new(),
+            group_devices: Vec::new(),
             stations: HashMap::new(),
             refresh_at: now,
             batch: Batch::new(),
@@ -111,10 +109,10 @@ impl Groups {
     /// Waits for a message, for a limited time.
     pub(super) fn wait(&self, most: Duration) {
         let now = clock::now();
-        let members = self.places.iter().flat_map(|place| &place.members);
+        let members = self.group_devices.iter().flat_map(|group_device| &group_device.members);
         let next = members.map(|(member, _)| member.next()).fold(now + most, Moment::min);
         let wait_ms = next.since(now).as_nanos().div_ceil(1_000_000) as u16;
-        let sockets = self.places.iter().flat_map(|place| place.sockets.descriptors());
+        let sockets = self.group_devices.iter().flat_map(|group_device| group_device.sockets.descriptors());
         let mut fds: Vec<PollFd<'_>> = sockets.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         if poll(&mut fds, PollTimeout::from(wait_ms)).is_err() {
             // A signal arrived, or `poll` failed; messages are then read at the next tick.
@@ -125,7 +123,7 @@ impl Groups {
     /// Processes received messages, and sends those that are due.
     pub(super) fn exchange_messages(&mut self) {
         let now = clock::now();
-        for GroupDevice { interface, sockets, members, .. } in &mut self.places {
+        for GroupDevice { interface, sockets, members, .. } in &mut self.group_devices {
             sockets.drain(&mut self.batch, |from, bytes| {
                 // A broadcast is also delivered to its sender.
                 if !interface.addresses.contains(&from.ip()) {
@@ -134,7 +132,7 @@ impl Groups {
             });
         }
         let new_notices: Vec<_> = self
-            .places
+            .group_devices
             .iter_mut()
             .flat_map(|p| &mut p.members)
             .filter_map(|(member, _)| member.new_notice())
@@ -148,24 +146,9 @@ impl Groups {
     }
 
     fn send(&mut self, now: Moment) {
-        for GroupDevice { interface, sockets, members, send_error, .. } in &mut self.places {
-            let mut results = Vec::new();
-            for (member, _) in members {
-                self.out.clear();
-                member.poll(now, &mut self.out);
-                let by_v6 = interface.has_link_local_v6();
-                results.extend(
-                    self.out
-                        .drain(..)
-                        .map(|outgoing| sockets.send(&outgoing, by_v6, || any_by_ipv4(member, now))),
-                );
-            }
-            if !results.is_empty() {
-                *send_error = results
-                    .into_iter()
-                    .find_map(Result::err)
-                    .map(|error| format!("sending to the group on {}: {error}", interface.name));
-            }
+        for GroupDevice { interface, sockets, members, .. } in &mut self.group_devices {
+            let members = members.iter_mut().map(|(member, _)| member);
+            sockets.send_due(members, now, interface.has_link_local_v6(), &mut self.out);
         }
     }
 
@@ -177,10 +160,10 @@ impl Groups {
         weight_of: impl Fn(StationId) -> f64,
     ) -> BTreeMap<StationId, Report> {
         let mut heard = BTreeMap::new();
-        for place in &mut self.places {
-            let index = place.interface.index;
+        for group_device in &mut self.group_devices {
+            let index = group_device.interface.index;
             let mut asked = false;
-            for (member, _) in &mut place.members {
+            for (member, _) in &mut group_device.members {
                 if self.leads {
                     member.lead(now);
                 }
@@ -196,7 +179,7 @@ impl Groups {
                         let neighbours = self.discovery.netlink.neighbours(index).unwrap_or_default();
                         self.stations.retain(|(at, _), (_, until)| *at != index && *until > now);
                         let links = neighbours.into_iter().filter_map(|(at, link)| {
-                            Some(((index, at), (StationId(link.try_into().ok()?), now + KNOWN)))
+                            Some(((index, at), (StationId(link.try_into().ok()?), now + ADDRESS_LIFETIME)))
                         });
                         self.stations.extend(links);
                     }
@@ -213,7 +196,7 @@ impl Groups {
 
     /// Sends the members on each channel their summary.
     pub(super) fn publish(&mut self, now: Moment, summary_for: impl Fn(Channel) -> Option<Summary>) {
-        for GroupDevice { members, channels, .. } in &mut self.places {
+        for GroupDevice { members, channels, .. } in &mut self.group_devices {
             for (member, _) in members {
                 let channel = channels.get(&member.group()).copied().unwrap_or_default();
                 if let Some(summary) = summary_for(channel) {
@@ -232,7 +215,7 @@ impl Groups {
             Ok(all) => all,
             Err(why) => return self.problems.push(why.to_string()),
         };
-        let mut places = std::mem::take(&mut self.places);
+        let mut group_devices = std::mem::take(&mut self.group_devices);
         for name in &self.devices.clone() {
             let there =
                 all.iter().find(|interface| interface.name == *name && !interface.addresses.is_empty());
@@ -241,36 +224,38 @@ impl Groups {
                     .push(format!("{name} has no address: members cannot hear the access point there"));
                 continue;
             };
-            let known = places.iter().position(|place| place.interface.index == interface.index);
-            let place = match known {
-                Some(known) => Ok(GroupDevice { interface: interface.clone(), ..places.swap_remove(known) }),
+            let known =
+                group_devices.iter().position(|group_device| group_device.interface.index == interface.index);
+            let group_device = match known {
+                Some(known) => {
+                    Ok(GroupDevice { interface: interface.clone(), ..group_devices.swap_remove(known) })
+                }
                 None => Sockets::open(name, interface.index, self.config.port).map(|sockets| GroupDevice {
                     interface: interface.clone(),
                     sockets,
                     members: Vec::new(),
                     channels: BTreeMap::new(),
-                    send_error: None,
                 }),
             };
-            match place.and_then(|place| self.join(now, place)) {
-                Ok(place) => self.places.push(place),
+            match group_device.and_then(|group_device| self.join(now, group_device)) {
+                Ok(group_device) => self.group_devices.push(group_device),
                 Err(why) => self.problems.push(why.to_string()),
             }
         }
     }
 
     /// Joins the groups of a device.
-    fn join(&mut self, now: Moment, mut place: GroupDevice) -> Result<GroupDevice, ShareError> {
+    fn join(&mut self, now: Moment, mut group_device: GroupDevice) -> Result<GroupDevice, ShareError> {
         let groups = match self.config.group {
             Some(group) => BTreeMap::from([(group, Channel::default())]),
-            None => groups_of(&place.interface.name),
+            None => groups_of(&group_device.interface.name),
         };
-        place.members.retain(|(member, _)| groups.contains_key(&member.group()));
-        place.channels = groups;
-        for group in place.channels.keys().copied() {
+        group_device.members.retain(|(member, _)| groups.contains_key(&member.group()));
+        group_device.channels = groups;
+        for group in group_device.channels.keys().copied() {
             // The key of a passphrase is computed on another thread.
             let Some(keys) = self.keys.of(group) else { continue };
-            match place.members.iter_mut().find(|(member, _)| member.group() == group) {
+            match group_device.members.iter_mut().find(|(member, _)| member.group() == group) {
                 Some((member, before)) => {
                     if *before != keys {
                         member.set_keys(now, keys.clone());
@@ -285,17 +270,19 @@ impl Groups {
                     config.access_point = true;
                     (config.accepts, config.notices) = (keys.accepts.clone(), keys.notices.clone());
                     let member = Member::new(config, now)?;
-                    place.members.push((member, keys));
+                    group_device.members.push((member, keys));
                 }
             }
         }
-        Ok(place)
+        Ok(group_device)
     }
 
     /// Problems, as text.
     pub(super) fn problems(&self) -> impl Iterator<Item = String> {
-        let members =
-            self.places.iter().flat_map(|p| p.members.iter().map(|(member, _)| (&p.interface.name, member)));
+        let members = self
+            .group_devices
+            .iter()
+            .flat_map(|p| p.members.iter().map(|(member, _)| (&p.interface.name, member)));
         let others = members.filter_map(|(device, member)| {
             let (node, address) = member.leading_access_point()?;
             Some(format!(
@@ -306,20 +293,25 @@ impl Groups {
                 address.ip()
             ))
         });
-        let unsent = self.places.iter().filter_map(|place| place.send_error.clone());
+        let unsent = self.group_devices.iter().filter_map(|GroupDevice { interface, sockets, .. }| {
+            let error = sockets.send_errors.current()?;
+            Some(format!("sending to the group on {}: {error}", interface.name))
+        });
         self.problems.iter().cloned().chain(unsent).chain(others)
     }
 
     pub(super) fn status(&self, now: Moment) -> Vec<ApGroupStatus> {
-        let members =
-            self.places.iter().flat_map(|p| p.members.iter().map(|(member, _)| (&p.interface.name, member)));
+        let members = self
+            .group_devices
+            .iter()
+            .flat_map(|p| p.members.iter().map(|(member, _)| (&p.interface.name, member)));
         members.map(|(device, member)| ApGroupStatus::of(device, member, now)).collect()
     }
 
     /// Leaves all groups; each elects a leader among its members.
     pub(super) fn leave(&mut self) {
         let now = clock::now();
-        for (member, _) in self.places.iter_mut().flat_map(|place| &mut place.members) {
+        for (member, _) in self.group_devices.iter_mut().flat_map(|group_device| &mut group_device.members) {
             member.leave(now);
         }
         self.send(now);

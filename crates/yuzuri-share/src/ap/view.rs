@@ -45,6 +45,9 @@ pub(crate) struct ConnectionHistory {
     observed_ns: u64,
     wire_us: u64,
     air_us: u64,
+    /// How long the server's ACKs waited at the gate for later ones, mean over the bytes that they
+    /// acknowledge, µs.
+    wait_us: u64,
     unused: Option<Unused>,
     /// Whether new data of the last tick were beyond the window; `None`: there were none.
     is_beyond: Option<bool>,
@@ -77,6 +80,9 @@ impl View {
         }
         known.wire_us = seen.wire.since(&known.last.wire).mean_us().unwrap_or(known.wire_us);
         known.air_us = seen.air.since(&known.last.air).mean_us().unwrap_or(known.air_us);
+        let acked_bytes = seen.acked_bytes.saturating_sub(known.last.acked_bytes);
+        let waited_byte_us = seen.waited_byte_us.saturating_sub(known.last.waited_byte_us);
+        known.wait_us = waited_byte_us.checked_div(acked_bytes).unwrap_or(known.wait_us);
         let flow = known.flow(now_ns, seen);
         known.last = seen.clone();
         known.observed_ns = now_ns;
@@ -92,6 +98,12 @@ impl View {
     /// none.
     pub(crate) fn is_beyond_window(&self, key: &FlowKey) -> Option<bool> {
         self.flows.get(key).and_then(|known| known.is_beyond)
+    }
+
+    /// How long a connection's ACKs waited at the gate at the last tick, mean over the bytes that
+    /// they acknowledge, µs.
+    pub(crate) fn wait_us(&self, key: &FlowKey) -> u64 {
+        self.flows.get(key).map_or(0, |known| known.wait_us)
     }
 
     /// Forgets connections that the gate no longer tracks.
@@ -114,6 +126,7 @@ impl ConnectionHistory {
             acked_bytes: 0,
             up_bytes: 0,
             beyond_edge_bytes: 0,
+            waited_byte_us: 0,
             quiet_ns: 0,
             quiets: 0,
             ..seen.clone()
@@ -124,10 +137,17 @@ impl ConnectionHistory {
             observed_ns: seen.first_ns,
             wire_us: 0,
             air_us: 0,
+            wait_us: 0,
             unused: None,
             is_beyond: None,
             by_application: None,
         }
+    }
+
+    /// The station's mean round-trip time: to the server and to the station, and the waits of ACKs
+    /// in between, µs.
+    fn rtt_us(&self) -> u64 {
+        self.wire_us + self.air_us + self.wait_us
     }
 
     fn flow(&mut self, now_ns: u64, seen: &Gated) -> FlowSeen {
@@ -136,7 +156,7 @@ impl ConnectionHistory {
         let acked = seen.acked_bytes.saturating_sub(self.last.acked_bytes);
         let rate = if seconds > 0.0 { acked as f64 / seconds } else { 0.0 };
         // The mean flight: data passed the gate, and data on the air.
-        let rtt_us = self.wire_us + self.air_us;
+        let rtt_us = self.rtt_us();
         let flight =
             if rtt_us > 0 { (rate * rtt_us as f64 / 1e6) as u64 } else { seen.in_flight_bytes.into() };
         // While ACKs that move the window are in transit, the station cannot use it.
@@ -155,9 +175,9 @@ impl ConnectionHistory {
             (false, false) => flight.min(advertised),
         };
         let segments = |bytes: u64| u32::try_from(bytes.div_ceil(mss.into())).unwrap_or(u32::MAX);
-        let both = |wire: u64, air: u64| u32::try_from(wire + air).unwrap_or(u32::MAX);
         let has_rtt = seen.wire.samples > 0 && seen.air.samples > 0;
-        let min_rtt_us = if has_rtt { both(seen.wire.min_us.into(), seen.air.min_us.into()) } else { 0 };
+        let min_rtt_us = if has_rtt { seen.wire.min_us.saturating_add(seen.air.min_us) } else { 0 };
+        let srtt_us = u32::try_from(rtt_us).unwrap_or(u32::MAX).max(min_rtt_us);
         let per_segment = seen.up_bytes as f64 / (seen.up_segments.max(1) as f64 * f64::from(mss));
         let lost = (seen.repeated_segments as f64 * per_segment.max(1.0)) as u64;
         FlowSeen {
@@ -166,7 +186,7 @@ impl ConnectionHistory {
             mss_bytes: mss,
             cwnd: segments(window),
             in_flight: segments(flight.min(window)),
-            srtt_us: if has_rtt { both(self.wire_us, self.air_us).max(min_rtt_us) } else { 0 },
+            srtt_us: if has_rtt { srtt_us } else { 0 },
             min_rtt_us,
             // Data that a server acknowledges and the station did not send is not delivered.
             delivered: seen.acked_bytes.min(seen.up_bytes) / u64::from(mss),
@@ -208,7 +228,7 @@ impl ConnectionHistory {
             self.unused = None;
             return false;
         }
-        let unused_ns = MIN_UNUSED_NS.max(MIN_UNUSED_ROUND_TRIPS * 1000 * (self.wire_us + self.air_us));
+        let unused_ns = MIN_UNUSED_NS.max(MIN_UNUSED_ROUND_TRIPS * 1000 * self.rtt_us());
         match self.unused {
             Some(since) if seen.repeated_segments == since.repeated && !more_than(GROWS, since.flight) => {
                 if now_ns.saturating_sub(since.since_ns) >= unused_ns {
@@ -222,5 +242,34 @@ impl ConnectionHistory {
             }
         }
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn waits_of_acks_at_the_gate_are_a_part_of_the_round_trip_time() {
+        let key = FlowKey::new("10.0.0.2:40000".parse().unwrap(), "192.0.2.1:443".parse().unwrap()).unwrap();
+        let mut seen = Gated {
+            state: ConnectionState::Established,
+            wire: RttPart { samples: 10, min_us: 28_000, sum_us: 300_000 },
+            air: RttPart { samples: 10, min_us: 3_000, sum_us: 40_000 },
+            acked_bytes: 100_000,
+            up_bytes: 100_000,
+            waited_byte_us: 100_000 * 5_000,
+            ..Gated::opening(key, [2, 0, 0, 0, 0, 1], 1)
+        };
+        let mut view = View::default();
+        let mut rtt_us = |now_ns: u64, seen: &Gated| {
+            let flow = view.observe(now_ns, seen).unwrap();
+            (flow.srtt_us, flow.min_rtt_us)
+        };
+        assert_eq!(rtt_us(500_000_000, &seen), (39_000, 31_000));
+        assert_eq!(rtt_us(1_000_000_000, &seen), (39_000, 31_000), "nothing new");
+        (seen.acked_bytes, seen.up_bytes) = (300_000, 300_000);
+        assert_eq!(rtt_us(1_500_000_000, &seen), (34_000, 31_000), "no ACK was dropped");
     }
 }

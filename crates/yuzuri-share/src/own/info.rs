@@ -50,7 +50,7 @@ pub(super) fn decode(raw: &[u8], id: FlowId, local: SocketAddr, remote: SocketAd
         unsent_bytes: word(144),
         control: Default::default(),
         control_state: ControlState::Ours,
-        rests: false,
+        is_idle: false,
     };
     Info { open: matches!(byte(0), TCP_ESTABLISHED | TCP_CLOSE_WAIT), flow }
 }

@@ -149,7 +149,7 @@ impl BoundedSocket {
                 // The effective window is the bound. Data held back by the gate is not an
                 // application limit.
                 info.flow.cwnd = info.flow.cwnd.min(upper);
-                if self.gate.as_ref().is_some_and(|gate| gate.held_back()) {
+                if self.gate.as_ref().is_some_and(|gate| gate.was_limited()) {
                     info.flow.unsent_bytes = info.flow.unsent_bytes.max(info.flow.mss);
                     (info.flow.app_limited, info.flow.rate_app_limited) = (false, false);
                 }
@@ -162,7 +162,7 @@ impl BoundedSocket {
         let upper = upper.max(2);
         let window_bytes = u64::from(upper) * u64::from(self.mss);
         if let Some(gate) = &self.gate {
-            gate.hold(window_bytes + window_bytes / LACKING, LASTS);
+            gate.limit(window_bytes + window_bytes / LACKING, LASTS);
             self.hold = SocketBound::Gate(upper);
         } else if self.srtt_us > 0 {
             sys::set_max_pacing_rate(fd, (window_bytes * 1_000_000 / u64::from(self.srtt_us)).max(1))?;
@@ -175,7 +175,7 @@ impl BoundedSocket {
         let result = match self.hold {
             SocketBound::Free => Ok(()),
             SocketBound::Gate(_) => {
-                self.gate.iter().for_each(|gate| gate.free());
+                self.gate.iter().for_each(|gate| gate.remove_limit());
                 Ok(())
             }
             SocketBound::Rate(_) => sys::set_max_pacing_rate(fd, u64::MAX),

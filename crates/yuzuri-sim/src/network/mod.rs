@@ -204,7 +204,7 @@ impl<'a> Network<'a> {
             match arrival.at_node {
                 Node::Ap => {
                     let terminal = self.connections[arrival.packet.connection as usize].terminal;
-                    if steer.passes_up(self.now, terminal, &mut arrival.packet) {
+                    if steer.forwards_up(self.now, terminal, &mut arrival.packet) {
                         self.wire.send(self.now, Direction::Up, arrival.packet);
                     }
                     if sent != Some(arrival.from) {
@@ -228,7 +228,7 @@ impl<'a> Network<'a> {
                 Direction::Down => match &mut self.cell {
                     Some(cell) => {
                         let terminal = self.connections[arrival.packet.connection as usize].terminal;
-                        if !steer.passes_down(self.now, terminal, &mut arrival.packet) {
+                        if !steer.forwards_down(self.now, terminal, &mut arrival.packet) {
                             continue;
                         }
                         cell.send(

@@ -224,7 +224,7 @@ impl Scoreboard {
         Some(self.retransmit_hint)
     }
 
-    /// Walks the segments transmitted before `newest` (send epoch and number) in transmission
+    /// Walks the segments transmitted before `latest` (send epoch and number) in transmission
     /// order. Skips segments that are acknowledged, or lost and awaiting retransmission. Marks and
     /// returns those for which `is_lost` returns true.
     pub(crate) fn mark_lost_sent_before(

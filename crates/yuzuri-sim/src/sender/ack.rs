@@ -198,10 +198,10 @@ impl Sender {
         }
     }
 
-    fn check_sack_reordering(&mut self, degree: u32) {
+    fn check_sack_reordering(&mut self, distance: u32) {
         self.rack.reordering_seen = true;
         // net.ipv4.tcp_max_reordering
-        self.rack.reordering = self.rack.reordering.max(degree.min(300));
+        self.rack.reordering = self.rack.reordering.max(distance.min(300));
     }
 
     /// `tcp_ack_update_rtt`

@@ -53,7 +53,7 @@ struct Sender {
 }
 
 /// The flows.
-pub struct World {
+pub struct SimulatedHost {
     senders: Vec<Sender>,
     now_ns: u64,
     random: u64,
@@ -64,10 +64,10 @@ pub struct World {
     pub lossy: bool,
 }
 
-impl World {
+impl SimulatedHost {
     /// Creates this number of flows.
-    pub fn new(flows: usize, seed: u64) -> World {
-        let mut world = World {
+    pub fn new(flows: usize, seed: u64) -> SimulatedHost {
+        let mut simulated_host = SimulatedHost {
             senders: Vec::new(),
             now_ns: START_NS,
             random: seed | 1,
@@ -77,13 +77,13 @@ impl World {
             lossy: false,
         };
         for n in 0..flows {
-            let sender = world.sender(n);
-            world.senders.push(sender);
+            let sender = simulated_host.sender(n);
+            simulated_host.senders.push(sender);
         }
-        world
+        simulated_host
     }
 
-    fn chance(&mut self) -> f64 {
+    fn uniform_part(&mut self) -> f64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
@@ -118,9 +118,9 @@ impl World {
             flow: Arc::new(flow),
             opens_ns: START_NS + (n as u64 % 10) * 300_000_000,
             closes_ns: (n % 6 == 4).then_some(START_NS + 14_000_000_000 + n as u64 * 100_000_000),
-            capacity_bps: [12.4e6, 93.1e6, 0.62e6, 480e6, 2.9e6][n % 5] * (0.7 + 0.6 * self.chance()),
-            base_rtt_ns: [31e6, 4.2e6, 256e6, 0.45e6, 88e6, 140e6][n % 6] * (0.8 + 0.4 * self.chance()),
-            queue_segments: 20.0 + 60.0 * self.chance(),
+            capacity_bps: [12.4e6, 93.1e6, 0.62e6, 480e6, 2.9e6][n % 5] * (0.7 + 0.6 * self.uniform_part()),
+            base_rtt_ns: [31e6, 4.2e6, 256e6, 0.45e6, 88e6, 140e6][n % 6] * (0.8 + 0.4 * self.uniform_part()),
+            queue_segments: 20.0 + 60.0 * self.uniform_part(),
             pause_period_ns: if n % 8 == 6 { 6_000_000_000 } else { 0 },
             cwnd: 10.0,
             w_max: 0.0,
@@ -141,9 +141,9 @@ impl World {
         while self.now_ns + STEP_NS <= to_ns {
             self.now_ns += STEP_NS;
             for n in 0..self.senders.len() {
-                let chance = self.chance();
+                let uniform = self.uniform_part();
                 let now = self.now_ns + n as u64 % 50 * 90_000;
-                self.senders[n].step(now, chance, &mut |item| {
+                self.senders[n].step(now, uniform, &mut |item| {
                     if matches!(item, Item::Event(_)) {
                         self.seen += 1;
                     }
@@ -213,14 +213,14 @@ impl Sender {
         }
     }
 
-    fn step(&mut self, now_ns: u64, chance: f64, give: &mut dyn FnMut(Item)) {
+    fn step(&mut self, now_ns: u64, uniform: f64, give: &mut dyn FnMut(Item)) {
         if self.gone || now_ns < self.opens_ns {
             return;
         }
         let bdp = self.capacity_bps * self.base_rtt_ns / 8e9 / f64::from(MSS);
         let queued = (self.cwnd - bdp).clamp(0.0, self.queue_segments);
         let queue_ns = queued * f64::from(MSS) * 8e9 / self.capacity_bps;
-        let rtt_ns = self.base_rtt_ns + queue_ns + chance * 0.04 * self.base_rtt_ns;
+        let rtt_ns = self.base_rtt_ns + queue_ns + uniform * 0.04 * self.base_rtt_ns;
         if !self.open {
             self.open = true;
             self.epoch_ns = now_ns;
@@ -247,7 +247,7 @@ impl Sender {
         let rate_bps = self.capacity_bps.min(self.cwnd * f64::from(MSS) * 8e9 / rtt_ns);
         self.acked += rate_bps / 8e9 * STEP_NS as f64;
         match self.state {
-            CaState::Open | CaState::Disorder => self.grow(now_ns, rtt_ns, bdp, chance, give),
+            CaState::Open | CaState::Disorder => self.grow(now_ns, rtt_ns, bdp, uniform, give),
             _ if now_ns >= self.until_ns => {
                 let before = self.state;
                 self.state = CaState::Open;
@@ -259,7 +259,7 @@ impl Sender {
         give(Item::Event(self.event(now_ns, Kind::Sample, Reason::None, "tcp:tcp_probe", rtt_ns)));
     }
 
-    fn grow(&mut self, now_ns: u64, rtt_ns: f64, bdp: f64, chance: f64, give: &mut dyn FnMut(Item)) {
+    fn grow(&mut self, now_ns: u64, rtt_ns: f64, bdp: f64, uniform: f64, give: &mut dyn FnMut(Item)) {
         if self.state == CaState::Disorder {
             self.state = CaState::Open;
             self.change(now_ns, CaState::Disorder, Reason::Resolved, "tcp_try_to_open", rtt_ns, give);
@@ -272,13 +272,13 @@ impl Sender {
             self.cwnd = (0.4 * (t - k).powi(3) + self.w_max).max(self.cwnd);
         }
         let overflow = self.cwnd > bdp + self.queue_segments;
-        if !overflow && chance > 0.0005 {
+        if !overflow && uniform > 0.0005 {
             return;
         }
         let timeout = self.losses % 6 == 5;
         self.losses += 1;
         self.change_to(now_ns, CaState::Disorder, Reason::DupAck, "tcp_try_to_open", rtt_ns, give);
-        if !overflow && chance < 0.0002 {
+        if !overflow && uniform < 0.0002 {
             return;
         }
         self.w_max = self.cwnd;

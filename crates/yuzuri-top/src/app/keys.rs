@@ -4,7 +4,7 @@ use super::{Action, App, Events, Input, Message, Purpose, View, density_words, s
 use crate::clock;
 use crate::edit::Edit;
 use crate::names::Names;
-use crate::totals::{By, NO_BOTTLENECK, UNKNOWN};
+use crate::totals::{NO_BOTTLENECK, TotalsBy, UNKNOWN};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::time::Duration;
 use yuzuri_trace::{Density, Filter};
@@ -20,16 +20,16 @@ const DENSITIES: [Density; 4] = [
 const SEEK_NS: i64 = 10_000_000_000;
 
 impl App {
-    fn say(&mut self, is_error: bool, text: String, elapsed: Duration) {
+    fn show_message(&mut self, is_error: bool, text: String, elapsed: Duration) {
         // Errors take longer to read.
         let stay = Duration::from_secs(if is_error { 8 } else { 4 });
         self.message = Some(Message { text, is_error, until: elapsed + stay });
     }
 
-    fn say_result(&mut self, done: String, result: Result<(), Refused>, elapsed: Duration) {
+    fn show_result(&mut self, done: String, result: Result<(), Refused>, elapsed: Duration) {
         match result {
-            Ok(()) => self.say(false, done, elapsed),
-            Err(why) => self.say(true, why.to_string(), elapsed),
+            Ok(()) => self.show_message(false, done, elapsed),
+            Err(why) => self.show_message(true, why.to_string(), elapsed),
         }
     }
 
@@ -56,10 +56,10 @@ impl App {
         match key.code {
             KeyCode::Char('q') => return Action::Quit,
             KeyCode::Char('?') | KeyCode::F(1) => self.help = Some(0),
-            KeyCode::Char('/') => self.ask(Purpose::Find, self.find.clone()),
+            KeyCode::Char('/') => self.open_input(Purpose::Find, self.find.clone()),
             KeyCode::Char('f') => {
-                let filter = self.look.as_ref().map(|l| l.filter.clone()).unwrap_or_default();
-                self.ask(Purpose::Filter, filter);
+                let filter = self.frame_data.as_ref().map(|l| l.filter.clone()).unwrap_or_default();
+                self.open_input(Purpose::Filter, filter);
             }
             KeyCode::Char('d') => self.next_density(control, elapsed),
             KeyCode::Char('p' | ' ') => self.pause(control, elapsed),
@@ -70,9 +70,9 @@ impl App {
             KeyCode::Char('n') => self.toggle_names(elapsed),
             KeyCode::Char('m') => {
                 self.has_mouse = !self.has_mouse;
-                let said =
+                let message =
                     if self.has_mouse { "the mouse controls the screen" } else { "the mouse selects text" };
-                self.say(false, said.into(), elapsed);
+                self.show_message(false, message.into(), elapsed);
                 return Action::Mouse(self.has_mouse);
             }
             KeyCode::Char('e') => {
@@ -111,7 +111,7 @@ impl App {
         }
     }
 
-    fn totals_key(&mut self, code: KeyCode, by: By, elapsed: Duration) {
+    fn totals_key(&mut self, code: KeyCode, by: TotalsBy, elapsed: Duration) {
         let page = self.table_rows;
         match code {
             KeyCode::Up | KeyCode::Char('k') => self.totals_at = self.totals_at.saturating_sub(1),
@@ -139,16 +139,16 @@ impl App {
             None => Some(Names::start(self.look_up)),
         };
         self.name_remotes();
-        let said = if self.names.is_some() { "names of remote hosts, by DNS" } else { "addresses" };
-        self.say(false, said.into(), elapsed);
+        let message = if self.names.is_some() { "names of remote hosts, by DNS" } else { "addresses" };
+        self.show_message(false, message.into(), elapsed);
     }
 
     fn next_totals(&mut self, elapsed: Duration) {
-        self.totals = By::after(self.totals);
+        self.totals = TotalsBy::next_key(self.totals);
         self.totals_at = 0;
         self.totals_order.clear();
-        let said = self.totals.map_or("each flow".to_owned(), |by| format!("totals by {}", by.words()));
-        self.say(false, said, elapsed);
+        let message = self.totals.map_or("each flow".to_owned(), |by| format!("totals by {}", by.label()));
+        self.show_message(false, message, elapsed);
     }
 
     /// Pins the marked flow to the top, or lets it go.
@@ -209,11 +209,11 @@ impl App {
         self.sorted_at = Some(elapsed);
         self.arrange_now();
         let reversed = if self.reverse { ", reversed" } else { "" };
-        self.say(false, format!("sorted by {}{reversed}", sort_name(self.sort)), elapsed);
+        self.show_message(false, format!("sorted by {}{reversed}", sort_name(self.sort)), elapsed);
     }
 
     pub(super) fn chart_key(&mut self, code: KeyCode) {
-        let Some(now) = self.look.as_ref().map(|look| look.now_ns) else { return };
+        let Some(now) = self.frame_data.as_ref().map(|frame_data| frame_data.now_ns) else { return };
         let column = self.chart.column_ns() as i64;
         let quarter = self.chart.span_ns() as i64 / 4;
         match code {
@@ -266,7 +266,7 @@ impl App {
         Action::None
     }
 
-    fn ask(&mut self, purpose: Purpose, text: String) {
+    fn open_input(&mut self, purpose: Purpose, text: String) {
         self.message = None;
         self.input = Some(Input { purpose, edit: Edit::new(&text), error: None, before: text });
     }
@@ -285,8 +285,10 @@ impl App {
                         .map_err(|e| e.to_string())
                 };
                 match set(&text) {
-                    Ok(()) if text.is_empty() => self.say(false, "all flows are watched".into(), elapsed),
-                    Ok(()) => self.say(false, format!("watching {text}"), elapsed),
+                    Ok(()) if text.is_empty() => {
+                        self.show_message(false, "all flows are watched".into(), elapsed)
+                    }
+                    Ok(()) => self.show_message(false, format!("watching {text}"), elapsed),
                     Err(why) => {
                         input.error = Some(why);
                         self.input = Some(input);
@@ -312,31 +314,31 @@ impl App {
     }
 
     fn next_density(&mut self, control: &dyn Control, elapsed: Duration) {
-        let Some(now) = self.look.as_ref().map(|look| look.density) else { return };
+        let Some(now) = self.frame_data.as_ref().map(|frame_data| frame_data.density) else { return };
         let at = DENSITIES.iter().position(|d| *d == now);
         let next = DENSITIES[at.map_or(0, |at| (at + 1) % DENSITIES.len())];
         let done = format!("samples per flow: {}", density_words(next));
-        self.say_result(done, control.set_density(next), elapsed);
+        self.show_result(done, control.set_density(next), elapsed);
     }
 
     fn pause(&mut self, control: &dyn Control, elapsed: Duration) {
         match self.replay {
             Some(replay) => {
                 let done = if replay.paused { "replay resumed" } else { "replay paused" };
-                self.say_result(done.into(), control.set_paused(!replay.paused), elapsed);
+                self.show_result(done.into(), control.set_paused(!replay.paused), elapsed);
             }
             None => {
                 self.frozen = !self.frozen;
                 let done =
                     if self.frozen { "the screen is frozen; watching continues" } else { "live again" };
-                self.say(false, done.into(), elapsed);
+                self.show_message(false, done.into(), elapsed);
             }
         }
     }
 
     fn change_speed(&mut self, factor: f64, control: &dyn Control, elapsed: Duration) {
         let speed = (self.replay.map_or(1.0, |r| r.speed) * factor).clamp(1.0 / 64.0, 1024.0);
-        self.say_result(format!("speed {}", speed_words(speed)), control.set_speed(speed), elapsed);
+        self.show_result(format!("speed {}", speed_words(speed)), control.set_speed(speed), elapsed);
     }
 
     fn seek(&mut self, by_ns: i64, control: &dyn Control, elapsed: Duration) {
@@ -348,6 +350,6 @@ impl App {
             self.chart.to_ns = None;
             self.chart.cursor_ns = None;
         }
-        self.say_result(format!("at {}", clock::position(to)), result, elapsed);
+        self.show_result(format!("at {}", clock::position(to)), result, elapsed);
     }
 }

@@ -44,7 +44,7 @@ impl App {
         }
         match self.view {
             View::Chart => {
-                let Some(now) = self.look.as_ref().map(|look| look.now_ns) else { return };
+                let Some(now) = self.frame_data.as_ref().map(|frame_data| frame_data.now_ns) else { return };
                 let column = usize::from(x.saturating_sub(CHART_AXIS));
                 if x >= CHART_AXIS && column < self.chart.columns {
                     self.chart.cursor_ns =

@@ -6,7 +6,7 @@ use super::plot::{self, Plot, Stroke};
 use super::{LineWriter, fit, windows};
 use crate::app::App;
 use crate::clock;
-use crate::look::{FrameData, Line};
+use crate::frame_data::{FrameData, Line};
 use crate::series::{Range, Series};
 use crate::theme::letter;
 use ratatui::buffer::Buffer;
@@ -34,7 +34,7 @@ struct Parts {
 }
 
 /// Rows of plots from which the windows and RTT have a plot each.
-const BOTH_FROM: u16 = 24;
+const MIN_ROWS_FOR_BOTH: u16 = 24;
 
 fn parts(area: Rect, prefers_windows: bool) -> Parts {
     let mut y = area.y + 1;
@@ -51,7 +51,7 @@ fn parts(area: Rect, prefers_windows: bool) -> Parts {
     let below = 3 + u16::from(with_marks) + u16::from(with_limits);
     let plots = area.bottom().saturating_sub(top + below).max(3);
     let lower_rows = (plots / 4).clamp(1, 8).max(if plots >= 6 { 2 } else { 1 });
-    let has_both = plots >= BOTH_FROM;
+    let has_both = plots >= MIN_ROWS_FOR_BOTH;
     let wanted = plots - lower_rows * if has_both { 2 } else { 1 };
     // The row count puts axis labels exactly at halves or quarters; the lowest plot gets the
     // remaining rows.
@@ -90,18 +90,18 @@ pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App) {
     let parts = parts(area, app.chart.prefers_windows);
     app.chart.columns = parts.main.width.into();
     let app = &*app;
-    let (Some(look), Some(line)) = (&app.look, app.chosen_line()) else {
+    let (Some(frame_data), Some(line)) = (&app.frame_data, app.chosen_line()) else {
         LineWriter::new(buffer, area, area.y + 1)
             .skip(2)
             .put("This flow is no longer in the table (Esc: back).", app.theme.dim());
         return;
     };
-    title(LineWriter::new(buffer, area, area.y), app, look, line);
+    title(LineWriter::new(buffer, area, area.y), app, frame_data, line);
     if let Some(y) = parts.details {
         details(LineWriter::new(buffer, area, y), app, line);
     }
-    let end_ns = line.closed_ns.unwrap_or(look.now_ns);
-    let from_ns = app.chart.left_ns(look.now_ns);
+    let end_ns = line.closed_ns.unwrap_or(frame_data.now_ns);
+    let from_ns = app.chart.left_ns(frame_data.now_ns);
     let series = Series::new(&app.chart.buckets, from_ns, app.chart.column_ns(), app.chart.columns, end_ns);
     main_plot(parts.main, parts.legend, area, buffer, app, &series);
     states(&parts, area, buffer, app, &series);
@@ -111,7 +111,7 @@ pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App) {
     if let Some(lane) = parts.rtt {
         rtt_plot(lane, area, buffer, app, &series, line);
     }
-    times(parts.times, parts.main, buffer, app, look, &series);
+    times(parts.times, parts.main, buffer, app, frame_data, &series);
     let cursor = app.chart.cursor_ns.and_then(|at| series.column_of(at));
     if let Some(column) = cursor {
         let states = Rect { y: parts.states, height: 1, ..parts.main };
@@ -119,10 +119,10 @@ pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App) {
             plot::cursor(lane, buffer, column);
         }
     }
-    reading(LineWriter::new(buffer, area, parts.reading), app, look, &series, cursor);
+    reading(LineWriter::new(buffer, area, parts.reading), app, frame_data, &series, cursor);
 }
 
-fn title(mut pen: LineWriter, app: &App, look: &FrameData, line: &Line) {
+fn title(mut pen: LineWriter, app: &App, frame_data: &FrameData, line: &Line) {
     let theme = app.theme;
     let flow = &line.flow;
     match line.live_state() {
@@ -136,7 +136,7 @@ fn title(mut pen: LineWriter, app: &App, look: &FrameData, line: &Line) {
     }
     pen.put_whole(&line.process(), Style::new());
     pen.skip(2);
-    let until = line.closed_ns.unwrap_or(look.now_ns);
+    let until = line.closed_ns.unwrap_or(frame_data.now_ns);
     pen.put_whole(&format!("seen for {}", whole_seconds(until.saturating_sub(line.first_ns))), theme.dim());
     let others = app.shares_with(line);
     if others > 0 {
@@ -152,8 +152,8 @@ fn whole_seconds(ns: u64) -> String {
     clock::span(ns / 1_000_000_000 * 1_000_000_000)
 }
 
-/// Unsent data; `u32::MAX` is unknown.
-fn unsent(bytes: Option<u32>) -> String {
+/// "-": unknown.
+fn known_bytes(bytes: Option<u32>) -> String {
     bytes.map_or("-".into(), |bytes| text::bytes(bytes.into()))
 }
 
@@ -174,8 +174,8 @@ fn details(mut pen: LineWriter, app: &App, line: &Line) {
         ("delivery", format!("{:>11}", bits(s.delivery_rate_bps))),
         ("mss", format!("{:>5}", s.mss)),
         ("pacing", format!("{:>11}", bits(s.pacing_rate_bps))),
-        ("peer window", format!("{:>7}", text::bytes(s.snd_wnd.into()))),
-        ("unsent", format!("{:>7}", unsent(s.known_notsent_bytes()))),
+        ("peer window", format!("{:>7}", known_bytes(s.known_snd_wnd_bytes()))),
+        ("unsent", format!("{:>7}", known_bytes(s.known_notsent_bytes()))),
         ("rttvar", format!("{:>7}", text::time_us(s.rttvar_us.into()))),
         ("sacked", format!("{:>4}", text::count(s.sacked_out.into()))),
         ("reordering", format!("{:>3}", s.reordering)),
@@ -363,14 +363,14 @@ fn rtt_plot(lane: Rect, area: Rect, buffer: &mut Buffer, app: &App, series: &Ser
 }
 
 /// The time axis: labels at round times, which move with the plot.
-fn times(y: u16, inner: Rect, buffer: &mut Buffer, app: &App, look: &FrameData, series: &Series) {
+fn times(y: u16, inner: Rect, buffer: &mut Buffer, app: &App, frame_data: &FrameData, series: &Series) {
     const STEPS_MS: [u64; 14] = [
         100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000,
     ];
     let room_ns = series.column_ns * 15;
     let step_ms = STEPS_MS.into_iter().find(|ms| ms * 1_000_000 >= room_ns).unwrap_or(3_600_000);
     let step_ns = (step_ms * 1_000_000) as i64;
-    let first = look.unix_ns(series.from_ns);
+    let first = frame_data.unix_ns(series.from_ns);
     let mut at = first.div_euclid(step_ns) * step_ns;
     let last = first + (series.column_ns * u64::from(inner.width)) as i64;
     while at < last {
@@ -390,7 +390,7 @@ fn times(y: u16, inner: Rect, buffer: &mut Buffer, app: &App, look: &FrameData, 
 }
 
 /// The values at the cursor, or of the newest column if there is no cursor.
-fn reading(mut pen: LineWriter, app: &App, look: &FrameData, series: &Series, cursor: Option<usize>) {
+fn reading(mut pen: LineWriter, app: &App, frame_data: &FrameData, series: &Series, cursor: Option<usize>) {
     let theme = app.theme;
     let newest = || series.bucket.iter().rposition(Option::is_some);
     let Some(column) = cursor.or_else(newest) else {
@@ -399,7 +399,9 @@ fn reading(mut pen: LineWriter, app: &App, look: &FrameData, series: &Series, cu
     };
     let at_ns = series.from_ns + column as u64 * series.column_ns;
     match cursor {
-        Some(_) => pen.put("▸ ", theme.strong()).put(&app.clock.millis(look.unix_ns(at_ns)), theme.strong()),
+        Some(_) => {
+            pen.put("▸ ", theme.strong()).put(&app.clock.millis(frame_data.unix_ns(at_ns)), theme.strong())
+        }
         None => pen.put("  newest", theme.dim()),
     };
     pen.skip(2);
@@ -445,8 +447,8 @@ fn reading(mut pen: LineWriter, app: &App, look: &FrameData, series: &Series, cu
     if let Some(limit) = series.limit[column] {
         figures.push(("limit", limit.name().to_owned(), theme.limit(limit)));
     }
-    figures.push(("peer window", text::bytes(bucket.snd_wnd.into()), theme.peer_window()));
-    figures.push(("unsent", unsent(bucket.known_notsent_bytes()), theme.unsent()));
+    figures.push(("peer window", known_bytes(bucket.known_snd_wnd_bytes()), theme.peer_window()));
+    figures.push(("unsent", known_bytes(bucket.known_notsent_bytes()), theme.unsent()));
     if bucket.retransmits > 0 {
         figures.push(("retransmitted", bucket.retransmits.to_string(), Style::new()));
     }

@@ -2,7 +2,7 @@
 
 use super::{LineWriter, fit, fit_middle, width};
 use crate::app::{App, Events, View};
-use crate::look::{Entry, FrameData};
+use crate::frame_data::{Entry, FrameData};
 use crate::theme::letter;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -45,11 +45,11 @@ impl Column {
         }
     }
 
-    fn text(self, entry: &Entry, cells: usize, look: &FrameData, app: &App) -> String {
+    fn text(self, entry: &Entry, cells: usize, frame_data: &FrameData, app: &App) -> String {
         let event = &entry.event;
         match self {
-            Column::Time if cells < 12 => app.clock.seconds(look.unix_ns(event.mono_ns)),
-            Column::Time => app.clock.millis(look.unix_ns(event.mono_ns)),
+            Column::Time if cells < 12 => app.clock.seconds(frame_data.unix_ns(event.mono_ns)),
+            Column::Time => app.clock.millis(frame_data.unix_ns(event.mono_ns)),
             Column::Flow => flow(entry, cells),
             Column::What => what(entry, cells),
             Column::Reason if event.reason.name().is_empty() => "-".into(),
@@ -103,7 +103,7 @@ pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App) {
         app.events_back = 0;
     }
     let app = &*app;
-    let Some(look) = &app.look else { return };
+    let Some(frame_data) = &app.frame_data else { return };
     let columns = layout(area.width, app.view == View::Chart);
     let mut newest_first = app.events_shown().rev().skip(app.events_back);
     let mut entries: Vec<&Entry> = newest_first.by_ref().take(rows).collect();
@@ -136,7 +136,7 @@ pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App) {
     for (y, entry) in (area.y + 1..area.bottom()).zip(entries) {
         let mut x = area.x;
         for (column, cells) in &columns {
-            let text = fit(&column.text(entry, (*cells).into(), look, app), (*cells).into());
+            let text = fit(&column.text(entry, (*cells).into(), frame_data, app), (*cells).into());
             let style = match column {
                 Column::What => style(entry, app),
                 Column::Time => app.theme.dim(),

@@ -91,8 +91,8 @@ impl Plot {
             if row >= area.height.into() || column >= area.width.into() {
                 continue;
             }
-            let thick_turn = cell.thick != 0 && (cell.thin == 0 || column % 2 == 1);
-            let (symbol, style) = if thick_turn {
+            let is_thick = cell.thick != 0 && (cell.thin == 0 || column % 2 == 1);
+            let (symbol, style) = if is_thick {
                 (['▀', '▄', '█'][usize::from(cell.thick) - 1], thick)
             } else if cell.thin != 0 {
                 (braille(cell.thin | cell.dashed), thin)
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_thick_line_does_not_flutter() {
+    fn a_constant_thick_line_looks_the_same_in_every_column() {
         let mut plot = Plot::new(8, 4);
         let shares: Vec<Option<f64>> =
             (0..8).map(|n| Some(0.5 + if n % 2 == 0 { 0.01 } else { -0.01 })).collect();

@@ -3,7 +3,7 @@
 
 use super::{LineWriter, fit, fit_middle, totals, width};
 use crate::app::App;
-use crate::look::{Line, SPARK};
+use crate::frame_data::{Line, SPARKLINE_POINTS};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
@@ -26,7 +26,7 @@ enum Column {
     Delivery,
     Retransmits,
     Lost,
-    Spark,
+    Sparkline,
 }
 
 /// In display order.
@@ -46,7 +46,7 @@ const COLUMNS: [Column; 16] = [
     Column::Delivery,
     Column::Retransmits,
     Column::Lost,
-    Column::Spark,
+    Column::Sparkline,
 ];
 
 /// Columns that a wider terminal adds, most important first. The first seven fit the minimum width.
@@ -61,7 +61,7 @@ const STEPS: [(Column, u16); 25] = [
     (Column::Remote, 21),
     (Column::Limit, 6),
     (Column::Control, 6),
-    (Column::Spark, 8),
+    (Column::Sparkline, 8),
     (Column::Ssthresh, 8),
     (Column::Process, 11),
     (Column::InFlight, 6),
@@ -72,10 +72,10 @@ const STEPS: [(Column, u16); 25] = [
     (Column::MinRtt, 7),
     (Column::Delivery, 11),
     (Column::Lost, 5),
-    (Column::Spark, 15),
+    (Column::Sparkline, 15),
     (Column::Process, 22),
     (Column::Control, 9),
-    (Column::Spark, SPARK as u16),
+    (Column::Sparkline, SPARKLINE_POINTS as u16),
 ];
 
 /// With IPv6: address widths for the remaining space.
@@ -122,8 +122,8 @@ impl Column {
             Column::Delivery => "delivery",
             Column::Retransmits => "retr",
             Column::Lost => "lost",
-            Column::Spark if cells < 12 => "rate",
-            Column::Spark => "rate, past",
+            Column::Sparkline if cells < 12 => "rate",
+            Column::Sparkline => "rate, past",
         }
     }
 
@@ -191,7 +191,7 @@ impl Column {
             Column::Retransmits => count(s.total_retrans),
             Column::Lost if closed => "-".into(),
             Column::Lost => count(s.lost_out),
-            Column::Spark => spark(&line.spark_bps, cells.into()),
+            Column::Sparkline => sparkline(&line.sparkline_bps, cells.into()),
         }
     }
 
@@ -202,7 +202,7 @@ impl Column {
             (Column::State, Some(state)) => theme.state(state),
             (Column::Limit, _) => line.limit.map_or(theme.dim(), |(limit, _)| theme.limit(limit)),
             (Column::Cwnd, _) => theme.cwnd(),
-            (Column::Rate | Column::Spark, _) => theme.rate(),
+            (Column::Rate | Column::Sparkline, _) => theme.rate(),
             (Column::Lost, _) if line.last.snapshot.lost_out > 0 => theme.warning(),
             _ => Style::new(),
         }
@@ -211,7 +211,7 @@ impl Column {
 
 /// A sparkline, newest at the right. Each flow has its own scale, because the sparkline shows the
 /// shape. An idle flow is a low line, not a full one.
-fn spark(bps: &[f32], cells: usize) -> String {
+fn sparkline(bps: &[f32], cells: usize) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let bps = &bps[bps.len().saturating_sub(cells)..];
     let most = bps.iter().copied().fold(0.0f32, f32::max).max(1000.0);
@@ -323,8 +323,8 @@ mod tests {
     }
 
     #[test]
-    fn a_spark_has_its_own_scale() {
-        assert_eq!(spark(&[0.0, 5e6, 10e6], 5), "  ▁▅█");
-        assert_eq!(spark(&[0.0; 9], 4), "▁▁▁▁");
+    fn a_sparkline_has_its_own_scale() {
+        assert_eq!(sparkline(&[0.0, 5e6, 10e6], 5), "  ▁▅█");
+        assert_eq!(sparkline(&[0.0; 9], 4), "▁▁▁▁");
     }
 }

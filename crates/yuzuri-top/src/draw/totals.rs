@@ -3,7 +3,7 @@
 use super::plot::{self, Plot};
 use super::{LineWriter, fit, fit_middle, width};
 use crate::app::App;
-use crate::totals::{By, Total, sum};
+use crate::totals::{Total, TotalsBy, sum};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
@@ -29,14 +29,14 @@ fn cells(total: &Total) -> [String; COLUMNS.len()] {
 }
 
 /// Draws the groups' totals, and the sum of all below them.
-pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App, by: By) {
+pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App, by: TotalsBy) {
     let totals = app.totals_by(by);
     let rows = area.height.saturating_sub(2);
     app.scroll_totals(totals.len(), rows.into());
     let name_cells = (area.width - MARGIN).saturating_sub(COLUMNS.iter().map(|(_, w)| w + 1).sum());
     let base = app.theme.strong().add_modifier(Modifier::UNDERLINED);
     buffer.set_style(Rect { height: 1, ..area }, base);
-    buffer.set_stringn(area.x + MARGIN, area.y, fit(by.words(), name_cells.into()), name_cells.into(), base);
+    buffer.set_stringn(area.x + MARGIN, area.y, fit(by.label(), name_cells.into()), name_cells.into(), base);
     let mut x = area.x + MARGIN + name_cells + 1;
     for (title, cells) in COLUMNS {
         buffer.set_stringn(x + cells - width(title) as u16, area.y, title, cells.into(), base);
@@ -45,7 +45,7 @@ pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App, by: By) {
     let mut row = |y: u16, total: &Total, style: Style, theme: crate::theme::Theme| {
         let interface = total.name.parse().ok().and_then(|ip| app.interfaces.get(&ip));
         let name = match interface {
-            Some(interface) if by == By::Local => format!("{} ({interface})", total.name),
+            Some(interface) if by == TotalsBy::Local => format!("{} ({interface})", total.name),
             _ => total.name.clone(),
         };
         buffer.set_stringn(

@@ -1,6 +1,6 @@
 //! Screens, stored as text.
 
-use super::{Bench, SECOND, feed, filled, sim, text};
+use super::{SECOND, TestScreen, feed, filled, sim, text};
 use crate::theme::Theme;
 use ratatui::buffer::Buffer;
 use ratatui::style::{Color, Modifier};
@@ -21,31 +21,32 @@ fn golden(name: &str, screen: &str) {
 }
 
 #[test]
-fn screens_are_as_they_were() {
+fn screens_match_the_golden_files() {
     for (size, flows) in [((60, 15), 12), ((80, 24), 12), ((200, 50), 60)] {
         let name = |what: &str| format!("{}x{}-{what}", size.0, size.1);
-        let mut bench = Bench::new(filled(flows, 17, Source::Events, size.0 == 80), Theme::DARK, size);
-        golden(&name("table"), &bench.text());
-        bench.keys("↓↓\n");
-        golden(&name("chart"), &bench.text());
-        bench.keys("-hhhhhhhh");
-        golden(&name("cursor"), &bench.text());
-        bench.keys("\x1be");
-        golden(&name("events"), &bench.text());
-        bench.keys("e");
-        golden(&name("events-full"), &bench.text());
-        bench.keys("e?");
-        golden(&name("help"), &bench.text());
+        let mut test_screen =
+            TestScreen::new(filled(flows, 17, Source::Events, size.0 == 80), Theme::DARK, size);
+        golden(&name("table"), &test_screen.text());
+        test_screen.keys("↓↓\n");
+        golden(&name("chart"), &test_screen.text());
+        test_screen.keys("-hhhhhhhh");
+        golden(&name("cursor"), &test_screen.text());
+        test_screen.keys("\x1be");
+        golden(&name("events"), &test_screen.text());
+        test_screen.keys("e");
+        golden(&name("events-full"), &test_screen.text());
+        test_screen.keys("e?");
+        golden(&name("help"), &test_screen.text());
     }
 }
 
 #[test]
 fn polled_flows_are_marked_as_sampled_and_loss_stands_out() {
-    let mut bench = Bench::new(filled(3, 3, Source::Sampled, true), Theme::DARK, (80, 24));
-    let screen = bench.text();
+    let mut test_screen = TestScreen::new(filled(3, 3, Source::Sampled, true), Theme::DARK, (80, 24));
+    let screen = test_screen.text();
     assert!(screen.contains(" SAMPLED "), "{screen}");
     assert!(screen.contains("LOST 51 (ring-full 51)"), "{screen}");
-    let buffer = bench.draw();
+    let buffer = test_screen.draw();
     let (_, cell) = find(&buffer, "LOST");
     assert!(cell.modifier.contains(Modifier::BOLD) && cell.fg == Color::LightRed);
     let row = text(&buffer).lines().nth(2).unwrap().to_owned();
@@ -66,27 +67,28 @@ fn find<'a>(buffer: &'a Buffer, word: &str) -> (u16, &'a ratatui::buffer::Cell) 
 }
 
 #[test]
-fn without_colour_and_unicode_all_is_still_said() {
-    let mut bench = Bench::new(filled(12, 17, Source::Events, true), Theme::PLAIN_ASCII, (100, 30));
+fn without_colour_and_unicode_all_information_is_shown() {
+    let mut test_screen =
+        TestScreen::new(filled(12, 17, Source::Events, true), Theme::PLAIN_ASCII, (100, 30));
     for keys in ["", "↓\n", "hhh", "\x1be", "e", "e?"] {
-        bench.keys(keys);
-        let buffer = bench.draw();
+        test_screen.keys(keys);
+        let buffer = test_screen.draw();
         for cell in &buffer.content {
             assert!(cell.symbol().is_ascii(), "{:?} in\n{}", cell.symbol(), text(&buffer));
             assert_eq!((cell.fg, cell.bg), (Color::Reset, Color::Reset));
         }
     }
     let chart = {
-        bench.keys("\x1b\x1b\n");
-        bench.text()
+        test_screen.keys("\x1b\x1b\n");
+        test_screen.text()
     };
     assert!(chart.contains("cwnd") && chart.contains('*') && chart.contains('='), "{chart}");
 }
 
 #[test]
-fn closed_flows_are_dimmed_and_say_so() {
-    let mut bench = Bench::new(filled(12, 17, Source::Events, false), Theme::LIGHT, (160, 24));
-    let buffer = bench.draw();
+fn closed_flows_are_dimmed_and_labelled() {
+    let mut test_screen = TestScreen::new(filled(12, 17, Source::Events, false), Theme::LIGHT, (160, 24));
+    let buffer = test_screen.draw();
     let table = text(&buffer);
     let (y, row) = table.lines().enumerate().skip(4).find(|(_, row)| row.contains(" closed ")).unwrap();
     let x = row[..row.find("closed").unwrap()].chars().count();
@@ -95,26 +97,30 @@ fn closed_flows_are_dimmed_and_say_so() {
 }
 
 #[test]
-fn a_screen_too_small_says_so() {
+fn a_screen_that_is_too_small_shows_a_message() {
     for size in [(59, 15), (60, 14), (1, 1), (0, 0), (20, 3)] {
-        let mut bench = Bench::small();
-        bench.size = size;
-        let screen = bench.text();
+        let mut test_screen = TestScreen::small();
+        test_screen.size = size;
+        let screen = test_screen.text();
         assert!(size.0 < 40 || screen.contains("needs 60x15"), "{screen}");
     }
 }
 
 #[test]
 fn columns_do_not_move_while_figures_change() {
-    let mut world = sim::World::new(12, 7);
+    let mut simulated_host = sim::SimulatedHost::new(12, 7);
     let mut model = LiveModel::new(Arc::new(sim::session(Source::Events)), Limits::default());
-    feed(&mut model, &mut world, sim::START_NS + 4 * SECOND);
-    let mut bench = Bench::new(model, Theme::DARK, (132, 24));
+    feed(&mut model, &mut simulated_host, sim::START_NS + 4 * SECOND);
+    let mut test_screen = TestScreen::new(model, Theme::DARK, (132, 24));
     let titles = |screen: &str| screen.lines().nth(3).unwrap().to_owned();
-    let before = titles(&bench.text());
+    let before = titles(&test_screen.text());
     for tenth in 1..100 {
-        feed(&mut bench.model.lock(), &mut world, sim::START_NS + 4 * SECOND + tenth * SECOND / 10);
-        let screen = bench.text();
+        feed(
+            &mut test_screen.model.lock(),
+            &mut simulated_host,
+            sim::START_NS + 4 * SECOND + tenth * SECOND / 10,
+        );
+        let screen = test_screen.text();
         assert_eq!(titles(&screen), before);
     }
 }
@@ -127,11 +133,11 @@ fn a_hostile_process_name_cannot_write_to_the_terminal() {
         ..(*model.rows().next().unwrap().flow).clone()
     };
     model.apply(&Item::Flow(Arc::new(flow)));
-    let mut bench = Bench::new(model, Theme::DARK, (160, 24));
-    bench.keys("\n");
+    let mut test_screen = TestScreen::new(model, Theme::DARK, (160, 24));
+    test_screen.keys("\n");
     for keys in ["", "\x1b", "e"] {
-        bench.keys(keys);
-        let buffer = bench.draw();
+        test_screen.keys(keys);
+        let buffer = test_screen.draw();
         assert!(buffer.content.iter().all(|cell| !cell.symbol().contains(char::is_control)));
     }
 }

@@ -256,7 +256,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_buffer_comes_back(
+        fn any_buffer_round_trips(
             parts in prop::collection::vec((any::<[u8; 4]>(), 0usize..400), 0..6),
             value_bytes in 0usize..40,
         ) {

@@ -4,8 +4,8 @@ use super::Connection;
 use crate::clock::mono_ns;
 use crate::events::{ConnectionSummary, ThroughputSpread, rate_bps};
 use crate::ledger::Polled;
-use crate::spread::Spread;
 use crate::sys;
+use crate::throughput_histogram::RateHistogram;
 use std::io;
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ impl Connection<'_> {
             buffers_by_tcp_info: self.buffers_by_tcp_info,
             duration_ns,
             throughput_bps: rate_bps(acked, duration_ns),
-            per_buffer: throughput_spread(&self.spread),
+            per_buffer: throughput_spread(&self.throughput_histogram),
             total_retrans: info.total_retrans.into(),
             bytes_retrans: info.bytes_retrans,
             srtt_us: Some(info.srtt_us).filter(|&us| us > 0),
@@ -82,7 +82,7 @@ impl Connection<'_> {
 }
 
 /// Converts the spread to the type used in reports.
-pub(crate) fn throughput_spread(spread: &Spread) -> Option<ThroughputSpread> {
-    let (min_bps, median_bps, max_bps) = spread.min_median_max()?;
+pub(crate) fn throughput_spread(throughput_histogram: &RateHistogram) -> Option<ThroughputSpread> {
+    let (min_bps, median_bps, max_bps) = throughput_histogram.min_median_max()?;
     Some(ThroughputSpread { min_bps, median_bps, max_bps })
 }

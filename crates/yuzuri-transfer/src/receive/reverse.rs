@@ -2,7 +2,7 @@
 
 use super::{End, MAX_READ_BYTES, Role, Server};
 use crate::payload::piece;
-use crate::reverse::{ANSWER, Beginning, MAX_REQUEST_BYTES, Request};
+use crate::reverse::{ANSWER, FirstBytes, MAX_REQUEST_BYTES, Request};
 use crate::sys;
 use std::io::{self, Read};
 use std::time::Instant;
@@ -13,13 +13,13 @@ impl Server<'_> {
     pub(super) fn begin(&mut self, at: usize) -> Option<End> {
         let remaining = self.total_remaining();
         let sender = &mut self.senders[at];
-        let Role::Begins(beginning) = &mut sender.role else { return None };
+        let Role::Begins(first_bytes) = &mut sender.role else { return None };
         let mut bytes = [0u8; MAX_REQUEST_BYTES];
         let most = self.listener.options.max_bytes.unwrap_or(u64::MAX).min(remaining);
-        let room = (MAX_REQUEST_BYTES - beginning.len()).min(usize::try_from(most).unwrap_or(usize::MAX));
+        let room = (MAX_REQUEST_BYTES - first_bytes.len()).min(usize::try_from(most).unwrap_or(usize::MAX));
         let ended = match (&sender.socket).read(&mut bytes[..room]) {
             Ok(count) => {
-                beginning.extend_from_slice(&bytes[..count]);
+                first_bytes.extend_from_slice(&bytes[..count]);
                 count == 0
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
@@ -27,12 +27,12 @@ impl Server<'_> {
             }
             Err(_) => return Some(End::Failed),
         };
-        let count = beginning.len();
-        match Beginning::of(beginning) {
-            Beginning::Part if !ended && (count as u64) < most => None,
-            Beginning::Request(request) => self.answer(at, &request),
-            Beginning::Unknown => Some(End::NotReversed),
-            Beginning::Data | Beginning::Part => {
+        let count = first_bytes.len();
+        match FirstBytes::of(first_bytes) {
+            FirstBytes::Part if !ended && (count as u64) < most => None,
+            FirstBytes::Request(request) => self.answer(at, &request),
+            FirstBytes::Unknown => Some(End::NotReversed),
+            FirstBytes::Data | FirstBytes::Part => {
                 sender.role = Role::Receives;
                 if count > 0 && self.count(at, count as u64, remaining) {
                     return Some(End::TotalLimit);

@@ -38,15 +38,15 @@ impl<W: Write> StatusLine<W> {
 }
 
 /// Limits rows to a number per second and counts the suppressed ones.
-struct Thinner {
+struct RowLimiter {
     per_second: Option<u32>,
     since: Instant,
     shown: u32,
     hidden: u64,
 }
 
-impl Thinner {
-    fn lets_through(&mut self) -> bool {
+impl RowLimiter {
+    fn allows(&mut self) -> bool {
         let Some(per_second) = self.per_second else { return true };
         if self.since.elapsed() >= Duration::from_secs(1) {
             self.since = Instant::now();
@@ -63,7 +63,7 @@ impl Thinner {
 pub struct SendText<W, S> {
     output: W,
     status: StatusLine<S>,
-    rows: Thinner,
+    rows: RowLimiter,
     /// First write of the transfer, which is time 0 of the table.
     origin_mono_ns: Option<u64>,
 }
@@ -84,7 +84,7 @@ impl<W: Write, S: Write> SendText<W, S> {
         SendText {
             output,
             status: StatusLine { output: status, shown: false },
-            rows: Thinner { per_second: rows_per_second, since: Instant::now(), shown: 0, hidden: 0 },
+            rows: RowLimiter { per_second: rows_per_second, since: Instant::now(), shown: 0, hidden: 0 },
             origin_mono_ns: None,
         }
     }
@@ -108,7 +108,7 @@ impl<W: Write, S: Write> SendText<W, S> {
                 "srtt ms"
             )?;
         }
-        if !self.rows.lets_through() {
+        if !self.rows.allows() {
             return Ok(());
         }
         let origin = self.origin_mono_ns.unwrap_or(0);

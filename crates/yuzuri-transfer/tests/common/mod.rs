@@ -65,13 +65,17 @@ pub fn check_buffers(buffers: &[Buffer]) {
 }
 
 /// A foreign receiver: accepts `count` connections and passes each to `serve` in a thread.
-pub struct Sink<T> {
+pub struct TestServer<T> {
     pub address: SocketAddr,
     threads: JoinHandle<Vec<JoinHandle<T>>>,
 }
 
-impl<T: Send + 'static> Sink<T> {
-    pub fn new(ip: &str, count: usize, serve: impl Fn(TcpStream) -> T + Send + Sync + 'static) -> Sink<T> {
+impl<T: Send + 'static> TestServer<T> {
+    pub fn new(
+        ip: &str,
+        count: usize,
+        serve: impl Fn(TcpStream) -> T + Send + Sync + 'static,
+    ) -> TestServer<T> {
         let listener = TcpListener::bind((ip.parse::<IpAddr>().unwrap(), 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let serve = Arc::new(serve);
@@ -83,7 +87,7 @@ impl<T: Send + 'static> Sink<T> {
             };
             (0..count).map(serve_next).collect()
         });
-        Sink { address, threads }
+        TestServer { address, threads }
     }
 
     /// Results of `serve`, in the order of acceptance.
@@ -104,15 +108,15 @@ pub fn buffer_content(bytes: u64) -> Vec<u8> {
 }
 
 /// Yuzuri's receiver, running in a thread.
-pub struct Receiving {
+pub struct TestReceiver {
     pub address: SocketAddr,
     pub stop: Arc<AtomicBool>,
     pub events: mpsc::Receiver<ReceiveEvent>,
     thread: JoinHandle<Result<ReceiveSummary, ReceiveError>>,
 }
 
-impl Receiving {
-    pub fn start(options: ReceiveOptions) -> Receiving {
+impl TestReceiver {
+    pub fn start(options: ReceiveOptions) -> TestReceiver {
         let listener = Listener::bind(options).unwrap();
         let (sender, events) = mpsc::channel();
         let stop = Arc::new(AtomicBool::new(false));
@@ -125,7 +129,7 @@ impl Receiving {
             };
             listener.run(&mut report, &flag)
         });
-        Receiving { address, stop, events, thread }
+        TestReceiver { address, stop, events, thread }
     }
 
     /// Waits for the first event that `choose` accepts and returns what it selected.
@@ -157,8 +161,8 @@ pub fn receive_options() -> ReceiveOptions {
 }
 
 /// Starts a receiver at the far end of the path.
-pub fn receiving(net: &Net, options: ReceiveOptions) -> Receiving {
-    net.inside(Side::B, || Receiving::start(options))
+pub fn receiving(net: &Net, options: ReceiveOptions) -> TestReceiver {
+    net.inside(Side::B, || TestReceiver::start(options))
 }
 
 /// Sends from the near end of the path.

@@ -4,7 +4,7 @@ import type { Grid } from "./thin";
 
 /** How long a bound holds in the kernel after it was set, microseconds; after that it is
  * unknown. */
-export const HOLD_US = 1_500_000;
+export const LIFETIME_US = 1_500_000;
 /** Steps kept per flow: more than half an hour at one a second. */
 const MAX_STEPS = 2048;
 
@@ -30,12 +30,12 @@ export class Bounds {
     if (last !== undefined && time <= last.from) return;
     if (last !== undefined && time <= last.until) {
       if (last.lower === lower && last.upper === upper) {
-        last.until = time + HOLD_US;
+        last.until = time + LIFETIME_US;
         return;
       }
       last.until = time;
     }
-    this.steps.push({ from: time, until: time + HOLD_US, lower, upper });
+    this.steps.push({ from: time, until: time + LIFETIME_US, lower, upper });
     if (this.steps.length > MAX_STEPS) this.steps.splice(0, MAX_STEPS / 4);
   }
 

@@ -15,12 +15,12 @@ export const chart = el("chart");
 export const panels: Panel[] = [];
 
 /** Axis of times, borders and the margin below the chart, CSS pixels. */
-const AROUND = 44;
+const MARGIN_PX = 44;
 
 /** From the chart's upper edge to the end of its part of the window, CSS pixels. */
 function roomBelow(): number {
   const part = chart.parentElement as HTMLElement;
-  return part.clientHeight - (readout.offsetTop + readout.offsetHeight - part.offsetTop) - AROUND;
+  return part.clientHeight - (readout.offsetTop + readout.offsetHeight - part.offsetTop) - MARGIN_PX;
 }
 
 function heights(): { main: number; rtt: number } {

@@ -40,7 +40,7 @@ export function* newestFirst(lists: readonly (readonly EventData[])[], each: num
   }
 }
 
-const SAME = [E.FLOW, E.KIND, E.REASON, E.PLACE, E.STATE, E.BEFORE] as const;
+const MERGED_FIELDS = [E.FLOW, E.KIND, E.REASON, E.PLACE, E.STATE, E.BEFORE] as const;
 
 /** Folds events, newest first, into at most `max` lines: an event that repeats the one before it is
  * counted instead of listed. */
@@ -48,7 +48,7 @@ export function fold(events: Iterable<EventData>, max: number): Folded[] {
   const folded: Folded[] = [];
   for (const event of events) {
     const last = folded[folded.length - 1];
-    if (last !== undefined && SAME.every((place) => last.event[place] === event[place])) last.count += 1;
+    if (last !== undefined && MERGED_FIELDS.every((place) => last.event[place] === event[place])) last.count += 1;
     else if (folded.length === max) break;
     else folded.push({ event, count: 1 });
   }

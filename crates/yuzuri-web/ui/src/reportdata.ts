@@ -89,7 +89,7 @@ export class Rounds {
 }
 
 export const SENT = 0;
-export const AGAIN = 1;
+export const RETRANSMITTED = 1;
 export const SELECTIVE = 2;
 export const ACKNOWLEDGED = 3;
 

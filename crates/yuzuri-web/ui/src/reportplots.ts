@@ -2,7 +2,7 @@
 import uPlot from "uplot";
 import type { View } from "./drawn";
 import { count } from "./format";
-import { ACKNOWLEDGED, AGAIN, SELECTIVE, marksOf, type Data, type Scales } from "./reportdata";
+import { ACKNOWLEDGED, RETRANSMITTED, SELECTIVE, marksOf, type Data, type Scales } from "./reportdata";
 import { byteTicks, options, trim, yAxis, type Axes } from "./plots";
 import { color } from "./theme";
 
@@ -109,7 +109,7 @@ export function sequencePlot(lines: Lines, width: number, height: number): uPlot
         if (last !== undefined) c.lineTo(u.bbox.left + u.bbox.width, y(last));
         c.stroke();
       }
-      const strokes: Record<number, [string, number]> = { 0: ["--seen", 1], [SELECTIVE]: ["--algorithm", 1], [AGAIN]: ["--loss", 2] };
+      const strokes: Record<number, [string, number]> = { 0: ["--seen", 1], [SELECTIVE]: ["--algorithm", 1], [RETRANSMITTED]: ["--loss", 2] };
       for (const [kind, [hue, wide]] of Object.entries(strokes)) {
         c.strokeStyle = color(hue);
         c.lineWidth = wide * ratio;

@@ -63,7 +63,7 @@ export interface ShareInterface {
   /** The flows with the highest throughput, in decreasing order. */
   flows: ShareFlow[];
   /** Absent in older daemons. */
-  flow_counts?: { all: number; resting: number; left_out: number };
+  flow_counts?: { all: number; idle: number; left_out: number };
   /** Messages that were refused, by reason, since the daemon started. */
   messages?: { refused?: Record<string, number> };
 }

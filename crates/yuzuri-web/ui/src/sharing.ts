@@ -152,7 +152,7 @@ let wasUnbounded = false;
 let hasEnded = false;
 
 /** Records the time at which bounds begin; if the first answer has bounds, that time is unknown. */
-function noteBeginning(status: ShareStatus, at: number): void {
+function recordStart(status: ShareStatus, at: number): void {
   const isBounded = status.interfaces.some((each) => each.flows.some((flow) => flow.obeys && flow.bound.upper > 0));
   if (isBounded && wasUnbounded && (state.sharingSince === undefined || hasEnded)) {
     state.sharingSince = at;
@@ -162,11 +162,11 @@ function noteBeginning(status: ShareStatus, at: number): void {
 }
 
 /** Stores the reported bounds for the charts. */
-function keepBounds(status: ShareStatus): void {
+function recordBounds(status: ShareStatus): void {
   const at = now();
   for (const id of bounds.keys()) if (!flows.all.has(id)) bounds.delete(id);
   if (at === 0) return;
-  noteBeginning(status, at);
+  recordStart(status, at);
   for (const flow of status.interfaces.flatMap((each) => each.flows)) {
     const id = flow.obeys ? idOf(flow) : undefined;
     if (id === undefined || !flows.all.has(id)) continue;
@@ -218,7 +218,7 @@ function take(answer: ShareAnswer): string {
   }
   if (!isStatus(answer)) return UNKNOWN;
   showStatus(answer);
-  keepBounds(answer);
+  recordBounds(answer);
   show("status");
   return "";
 }

@@ -9,7 +9,7 @@ import { B } from "./wire";
 const MAX_US = 30e6;
 const MIN_US = 3e6;
 /** Time that windows need to follow their new bounds, microseconds. */
-const SETTLES_US = 2e6;
+const SETTLING_US = 2e6;
 
 /** Where sharing begins. */
 export interface Begins {
@@ -110,11 +110,11 @@ function totals(flows: readonly (Means | undefined)[]): Totals | undefined {
  * to the end of the last flow; undefined if either is shorter than three seconds. */
 export function beforeAndSince(drawn: readonly Drawn[], since: number | undefined, to: number): Compared | undefined {
   const now = Math.min(to, Math.max(...drawn.map(({ end }) => end)));
-  if (since === undefined || now - since < MIN_US + SETTLES_US) return undefined;
+  if (since === undefined || now - since < MIN_US + SETTLING_US) return undefined;
   // All flows must have existed before.
   const begin = Math.max(since - MAX_US, ...drawn.map(({ store }) => store.oldest));
   if (since - begin < MIN_US) return undefined;
-  const settled = Math.max(since + SETTLES_US, now - MAX_US);
+  const settled = Math.max(since + SETTLING_US, now - MAX_US);
   const flows = drawn.map((flow) => ({ flow, before: meansBefore(flow, begin, since), since: over(flow, settled, now) }));
   const [before, after] = [totals(flows.map((each) => each.before)), totals(flows.map((each) => each.since))];
   return before === undefined || after === undefined ? undefined : { before, since: after, flows };

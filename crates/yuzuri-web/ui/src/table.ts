@@ -16,7 +16,7 @@ const KEYS: readonly SortKey[] = ["rate", "limit", "cwnd", "srtt", "resent", "st
 /** Maximum number of rows on the page: filters narrow longer lists, not scrolling. */
 const MAX_ROWS = 400;
 /** Invisible lines are updated once in this many turns, an equal part of them in each turn. */
-const UNSEEN_TURNS = 10;
+const HIDDEN_ROW_INTERVAL = 10;
 
 interface Line {
   tr: HTMLTableRowElement;
@@ -228,7 +228,7 @@ export class List {
     }
     this.order = this.order.filter((id) => this.flows.all.has(id));
     this.found = this.found.filter((flow) => this.flows.all.has(flow.who.id));
-    this.turn = (this.turn + 1) % UNSEEN_TURNS;
+    this.turn = (this.turn + 1) % HIDDEN_ROW_INTERVAL;
     const wanted = new Set(this.order);
     for (const [id, line] of this.lines) {
       if (wanted.has(id)) continue;
@@ -264,7 +264,7 @@ export class List {
       }
       stand(line.tr);
       this.mark(line, focus === id, chosen.has(id));
-      if (line.seen || line.texts_shown === "" || n % UNSEEN_TURNS === this.turn) this.show(line, flow);
+      if (line.seen || line.texts_shown === "" || n % HIDDEN_ROW_INTERVAL === this.turn) this.show(line, flow);
       if (line.seen && now - line.drawn > 500) this.draw(line, flow);
     }
     heads(this.groups.length);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { spanned } from "../src/gestures";
-import { ACKNOWLEDGED, AGAIN, Marks, Rounds, SENT, scale, type Data } from "../src/reportdata";
+import { ACKNOWLEDGED, RETRANSMITTED, Marks, Rounds, SENT, scale, type Data } from "../src/reportdata";
 
 const data: Data = {
   end: 1_000_000,
@@ -11,12 +11,12 @@ const data: Data = {
   losses: [],
   bands: [],
   limits: [],
-  marks: [SENT, 0, 0, 1000, SENT, 10, 0, 1000, ACKNOWLEDGED, 20_000, 1000, 5000, ACKNOWLEDGED, 5, 1000, -1, AGAIN, 100, 1000, 1000, SENT, 900, 500, 1000],
+  marks: [SENT, 0, 0, 1000, SENT, 10, 0, 1000, ACKNOWLEDGED, 20_000, 1000, 5000, ACKNOWLEDGED, 5, 1000, -1, RETRANSMITTED, 100, 1000, 1000, SENT, 900, 500, 1000],
 };
 
 test("segments are read from their differences", () => {
   const marks = new Marks(data.marks);
-  assert.deepEqual(marks.kind, [SENT, SENT, ACKNOWLEDGED, ACKNOWLEDGED, AGAIN, SENT]);
+  assert.deepEqual(marks.kind, [SENT, SENT, ACKNOWLEDGED, ACKNOWLEDGED, RETRANSMITTED, SENT]);
   assert.deepEqual(marks.time, [0, 10, 20_010, 20_015, 20_115, 21_015]);
   assert.deepEqual(marks.from, [0, 1000, 1000, 2000, 1000, 2500]);
   assert.deepEqual(marks.to, [1000, 2000, 6000, NaN, 2000, 3500]);

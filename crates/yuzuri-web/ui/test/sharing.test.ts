@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { Bounds, HOLD_US } from "../src/bounds";
+import { Bounds, LIFETIME_US } from "../src/bounds";
 import { type AccessPointStatus, isAbsent, isAccessPoint, isStatus, type ShareAnswer, type ShareStatus } from "../src/sharewire";
 import * as words from "../src/sharewords";
 import { grid } from "../src/thin";
@@ -19,7 +19,7 @@ test("bounds are steps from when they are known, and end when they are not", () 
   assert.equal(bounds.at(999_999), undefined);
   assert.deepEqual([1e6, 2.5e6, 2_999_999].map((time) => bounds.at(time)?.upper), [20, 20, 20]);
   assert.equal(bounds.at(3e6)?.upper, 40);
-  assert.equal(bounds.at(3e6 + HOLD_US), undefined);
+  assert.equal(bounds.at(3e6 + LIFETIME_US), undefined);
   assert.equal(bounds.at(10e6)?.lower, 5);
   const g = grid(0, 12e6, 12);
   const [lower, upper]: [Values, Values] = [new Array<null>(g.pixels * 2).fill(null), new Array<null>(g.pixels * 2).fill(null)];

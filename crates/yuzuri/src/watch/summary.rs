@@ -153,7 +153,7 @@ mod tests {
 
     /// A process name may contain escape sequences, which must not reach the terminal.
     #[test]
-    fn names_that_a_terminal_would_obey_are_only_shown() {
+    fn control_characters_in_names_are_printed_as_text() {
         let mut summary = Summary::default();
         let owner = Some(yuzuri_trace::Owner { pid: 1, name: "\x1b[2J\n\x07".into() });
         let flow = Flow { id: FlowId(1), owner, congestion_control: "\x1bc".into(), ..Flow::default() };

@@ -54,20 +54,20 @@ pub fn setting(seed: u64, number: u64) -> Drawn {
     let mut draw = Draw(Random::new(number, seed));
     let n = draw.0.log_uniform(1.0, 65.0) as usize;
     let (phys, mixed) = draw.phys(n);
-    let outside = if n >= 2 && draw.0.part() < 0.3 { 1 + draw.0.below(n / 2) } else { 0 };
+    let outsider_count = if n >= 2 && draw.0.uniform() < 0.3 { 1 + draw.0.uniform_index(n / 2) } else { 0 };
     let access = access(&mut draw);
     let wire = wire(&mut draw, &access);
     let lossy = wire.up.loss != LossConfig::None;
     let managed = !matches!(wire.up.queue, QueueConfig::DropTail { .. });
-    let (moves, far) = (draw.0.part() < 0.25, draw.0.part() < 0.25);
-    let mut terminals = draw.terminals(n, outside, moves, far);
-    for terminal in &mut terminals[n - outside..] {
-        let algorithm = draw.0.one(&OUTSIDE);
+    let (moves, far) = (draw.0.uniform() < 0.25, draw.0.uniform() < 0.25);
+    let mut terminals = draw.terminals(n, outsider_count, moves, far);
+    for terminal in &mut terminals[n - outsider_count..] {
+        let algorithm = draw.0.choose(&OUTSIDE);
         terminal.sender = SenderConfig { algorithm, ..terminal.sender.clone() };
         let start_ms = draw.even(0.0, 20_000.0) as u64;
-        terminal.start_ms = if draw.0.part() < 0.5 { start_ms } else { 0 };
+        terminal.start_ms = if draw.0.uniform() < 0.5 { start_ms } else { 0 };
     }
-    let limited = draw.0.part() < 0.2;
+    let limited = draw.0.uniform() < 0.2;
     if limited {
         for terminal in &mut terminals {
             terminal.sender.window_bytes = draw.0.log_uniform(64e3, 1e6) as u64;
@@ -77,7 +77,7 @@ pub fn setting(seed: u64, number: u64) -> Drawn {
     let downloads = terminals.iter().any(|terminal| terminal.traffic == download);
     let mut scenario = Scenario::wireless(&phys, wire, terminals, DURATION_MS).seeded(number + 1);
     scenario.warm_up_ms = WARM_UP_MS;
-    let ap_packets = draw.0.one(&[100, 400, 1000, 0]);
+    let ap_packets = draw.0.choose(&[100, 400, 1000, 0]);
     if let Some(cell) = &mut scenario.cell {
         cell.ap.airtime_fairness = ap_packets == 0;
         cell.ap.queue = match ap_packets {
@@ -90,12 +90,12 @@ pub fn setting(seed: u64, number: u64) -> Drawn {
     if varies {
         vary(&mut draw, &mut scenario, access.up_mbps);
     }
-    let message_loss = draw.0.one(&[0.0, 0.0, 0.02, 0.1]);
+    let message_loss = draw.0.choose(&[0.0, 0.0, 0.02, 0.1]);
     let classes = [
         (true, "all"),
-        (outside == 0, "no outsiders"),
-        (outside > 0, "outsiders"),
-        (n >= super::draw::CROWDED, "9 terminals or more"),
+        (outsider_count == 0, "no outsiders"),
+        (outsider_count > 0, "outsiders"),
+        (n >= super::draw::MIN_CROWDED_TERMINALS, "9 terminals or more"),
         (mixed, "mixed standards"),
         (far, "several destinations"),
         (moves, "newcomers and leavers"),
@@ -113,7 +113,7 @@ pub fn setting(seed: u64, number: u64) -> Drawn {
         _ => "FQ-CoDel".to_owned(),
     };
     let Access { name, rtt_ms, up_mbps, down_mbps, .. } = access;
-    let mut words = format!(
+    let mut description = format!(
         "{n} terminals, {name}, {rtt_ms:.0} ms, {up_mbps:.1}/{down_mbps:.0} Mbit/s, {queue}, AP {ap}"
     );
     let kinds = [
@@ -124,17 +124,17 @@ pub fn setting(seed: u64, number: u64) -> Drawn {
         (limited, "limited windows"),
     ];
     for (_, text) in kinds.iter().filter(|(holds, _)| *holds) {
-        words += &format!(", {text}");
+        description += &format!(", {text}");
     }
-    if outside > 0 {
-        words += &format!(", {outside} outside");
+    if outsider_count > 0 {
+        description += &format!(", {outsider_count} outside");
     }
     let classes = classes.iter().filter(|(holds, _)| *holds).map(|(_, name)| *name).collect();
-    Drawn { number, scenario, phys, outside, message_loss, classes, words }
+    Drawn { number, scenario, phys, outsider_count, message_loss, classes, description }
 }
 
 fn access(draw: &mut Draw) -> Access {
-    let kind = draw.0.below(4);
+    let kind = draw.0.uniform_index(4);
     let mut log = |low, high| draw.0.log_uniform(low, high);
     let (name, rtt_ms, up_mbps) = match kind {
         0 => ("DSL or cable", log(8.0, 60.0), log(0.5, 50.0)),
@@ -153,7 +153,7 @@ fn access(draw: &mut Draw) -> Access {
 
 fn wire(draw: &mut Draw, access: &Access) -> WireConfig {
     let queue_s = draw.0.log_uniform(0.010, 2.0);
-    let managed = draw.0.part() < 0.25;
+    let managed = draw.0.uniform() < 0.25;
     let line = |mbps: f64| LineConfig {
         rate_bps: Some((mbps * 1e6) as u64),
         delay_us: (access.rtt_ms * 500.0) as u64,
@@ -166,7 +166,7 @@ fn wire(draw: &mut Draw, access: &Access) -> WireConfig {
         ..LineConfig::default()
     };
     let mut wire = WireConfig { up: line(access.up_mbps), down: line(access.down_mbps) };
-    if draw.0.part() < 0.4 {
+    if draw.0.uniform() < 0.4 {
         wire.up.loss = LossConfig::Random { probability: draw.0.log_uniform(1e-5, 3e-3) };
     }
     wire
@@ -174,16 +174,16 @@ fn wire(draw: &mut Draw, access: &Access) -> WireConfig {
 
 /// Terminals that roam; returns whether any does.
 fn roam(draw: &mut Draw, scenario: &mut Scenario, phys: &[Phy]) -> bool {
-    if draw.0.part() >= 0.25 {
+    if draw.0.uniform() >= 0.25 {
         return false;
     }
     for (number, phy) in phys.iter().enumerate() {
-        if draw.0.below(3) > 0 {
+        if draw.0.uniform_index(3) > 0 {
             continue;
         }
-        for _ in 0..1 + draw.0.below(6) {
+        for _ in 0..1 + draw.0.uniform_index(6) {
             let at_ms = draw.even(0.0, DURATION_MS as f64) as u64;
-            let phy = phy.standard().at_any_rate(&mut draw.0);
+            let phy = phy.standard().random(&mut draw.0);
             scenario.changes.push(Change { at_ms, what: ChangeKind::Radio { terminal: number as u16, phy } });
         }
     }
@@ -215,11 +215,12 @@ mod tests {
         }
         for drawn in &settings {
             let n = drawn.phys.len();
-            assert!((1..=64).contains(&n) && drawn.outside <= n / 2);
-            assert!(drawn.is_steady(0), "{}", drawn.words);
+            assert!((1..=64).contains(&n) && drawn.outsider_count <= n / 2);
+            assert!(drawn.is_steady(0), "{}", drawn.description);
         }
         let begins = |terminal: &Terminal| terminal.start_ms > 0 && terminal.stop_ms.is_none();
-        let outside = |drawn: &Drawn| drawn.scenario.terminals[drawn.phys.len() - drawn.outside..].to_vec();
-        assert!(settings.iter().flat_map(outside).any(|terminal| begins(&terminal)));
+        let outsider_count =
+            |drawn: &Drawn| drawn.scenario.terminals[drawn.phys.len() - drawn.outsider_count..].to_vec();
+        assert!(settings.iter().flat_map(outsider_count).any(|terminal| begins(&terminal)));
     }
 }

@@ -56,12 +56,12 @@ impl Steer for Alone<'_> {
         self.steer.steer(now, terminals, bounds);
     }
 
-    fn passes_up(&mut self, now: Time, terminal: usize, segment: &mut Segment) -> bool {
-        self.steer.passes_up(now, terminal, segment)
+    fn forwards_up(&mut self, now: Time, terminal: usize, segment: &mut Segment) -> bool {
+        self.steer.forwards_up(now, terminal, segment)
     }
 
-    fn passes_down(&mut self, now: Time, terminal: usize, segment: &mut Segment) -> bool {
-        self.steer.passes_down(now, terminal, segment)
+    fn forwards_down(&mut self, now: Time, terminal: usize, segment: &mut Segment) -> bool {
+        self.steer.forwards_down(now, terminal, segment)
     }
 }
 
@@ -70,7 +70,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::super::draw;
     use super::*;
-    use yuzuri_sim::{Change, ChangeKind, NoSteer, run};
+    use yuzuri_sim::{Change, ChangeKind, NoBounds, run};
 
     /// A terminal that delivers at its rate alone would need exactly the elapsed time alone.
     #[test]
@@ -78,7 +78,7 @@ mod tests {
         let mut drawn = (0..).map(|number| draw::setting(5, number)).find(|d| d.phys.len() > 2).unwrap();
         drawn.scenario.changes =
             vec![Change { at_ms: 7_000, what: ChangeKind::Wire { rate_bps: 16_000_000 } }];
-        let mut steer = NoSteer;
+        let mut steer = NoBounds;
         let mut alone = Alone::of(&drawn, &mut steer);
         alone.rates.alone_bps = vec![8e6; drawn.phys.len()];
         alone.rates.wire_bps = 4e6;
@@ -99,10 +99,10 @@ mod tests {
     #[test]
     fn a_run_is_the_same_with_it() {
         let drawn = draw::setting(5, 3);
-        let mut steer = NoSteer;
+        let mut steer = NoBounds;
         let mut alone = Alone::of(&drawn, &mut steer);
         let with = run(&drawn.scenario, &mut alone).unwrap();
-        let without = run(&drawn.scenario, &mut NoSteer).unwrap();
+        let without = run(&drawn.scenario, &mut NoBounds).unwrap();
         assert_eq!(with.goodputs(), without.goodputs());
         assert!(alone.alone_s().iter().any(|s| *s > 0.0));
     }

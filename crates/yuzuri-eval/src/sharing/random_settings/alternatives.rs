@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use yuzuri_netmodel::queue::{FqCodelConfig, QueueConfig};
 use yuzuri_sim::cc::{Algorithm, Bounds};
-use yuzuri_sim::{Fixed, MSS_BYTES, NoSteer, Scenario, ScenarioError, Steer};
+use yuzuri_sim::{FixedBounds, MSS_BYTES, NoBounds, Scenario, ScenarioError, Steer};
 use yuzuri_stats::quantile;
 
 /// The mechanism on the terminals that take part and at the access point.
@@ -58,9 +58,9 @@ impl Alternative {
     /// # Errors
     /// None for drawn settings.
     fn figures(self, drawn: &Drawn) -> Result<Figures, ScenarioError> {
-        let taking_part = drawn.phys.len() - drawn.outside;
+        let member_count = drawn.phys.len() - drawn.outsider_count;
         let mut scenario = drawn.scenario.clone();
-        for terminal in &mut scenario.terminals[..taking_part] {
+        for terminal in &mut scenario.terminals[..member_count] {
             match self {
                 Alternative::Bbr => terminal.sender.algorithm = Algorithm::Bbr,
                 Alternative::Paced => terminal.sender.paced_by_fq = true,
@@ -75,17 +75,17 @@ impl Alternative {
         }
         let mut steer: Box<dyn Steer> = match self {
             Alternative::Yuzuri | Alternative::YuzuriAndFqCodel => Box::new(sharing(drawn)),
-            Alternative::StaticLimit => Box::new(Fixed(static_bounds(&scenario, taking_part))),
-            _ => Box::new(NoSteer),
+            Alternative::StaticLimit => Box::new(FixedBounds(static_bounds(&scenario, member_count))),
+            _ => Box::new(NoBounds),
         };
         Figures::of(drawn, &scenario, &mut *steer)
     }
 }
 
-fn static_bounds(scenario: &Scenario, taking_part: usize) -> Vec<Bounds> {
+fn static_bounds(scenario: &Scenario, member_count: usize) -> Vec<Bounds> {
     let rate_bps = scenario.wire.up.rate_bps.unwrap_or(0) / scenario.terminals.len() as u64;
     let least_us = scenario.wire.up.delay_us + scenario.wire.down.delay_us;
-    let terminals = scenario.terminals[..taking_part].iter();
+    let terminals = scenario.terminals[..member_count].iter();
     terminals
         .map(|terminal| {
             let bytes = rate_bps / 8 * (least_us + terminal.extra_rtt_us) / 1_000_000;
@@ -98,7 +98,7 @@ fn static_bounds(scenario: &Scenario, taking_part: usize) -> Vec<Bounds> {
 #[derive(Serialize)]
 pub struct Compared {
     number: u64,
-    words: String,
+    description: String,
     classes: Vec<&'static str>,
     figures: Vec<(Alternative, Figures)>,
 }
@@ -111,7 +111,7 @@ impl Compared {
     pub fn of(drawn: Drawn) -> Result<Compared, ScenarioError> {
         let figures = Alternative::ALL.into_iter().map(|one| Ok((one, one.figures(&drawn)?)));
         let figures = figures.collect::<Result<_, ScenarioError>>()?;
-        Ok(Compared { number: drawn.number, words: drawn.words, classes: drawn.classes, figures })
+        Ok(Compared { number: drawn.number, description: drawn.description, classes: drawn.classes, figures })
     }
 }
 
@@ -133,8 +133,8 @@ pub fn tables(seed: u64, compared: &[Compared]) -> String {
             of.len()
         );
         for (place, alternative) in Alternative::ALL.into_iter().enumerate() {
-            let beside_first = of.iter().map(|one| [&one.figures[place].1, &one.figures[0].1]);
-            let _ = writeln!(text, "| {} | {} |", alternative.name(), columns(beside_first));
+            let pairs_with_first = of.iter().map(|one| [&one.figures[place].1, &one.figures[0].1]);
+            let _ = writeln!(text, "| {} | {} |", alternative.name(), columns(pairs_with_first));
         }
     }
     text
@@ -172,7 +172,7 @@ mod tests {
         // Several terminals behind a FIFO, so that every alternative has an effect.
         let drawn = (0..)
             .map(|number| draw::setting(5, number))
-            .find(|d| d.phys.len() > 4 && d.outside == 0 && !d.classes.contains(&"managed queues"))
+            .find(|d| d.phys.len() > 4 && d.outsider_count == 0 && !d.classes.contains(&"managed queues"))
             .unwrap();
         let compared = Compared::of(drawn).unwrap();
         for (place, (one, figures)) in compared.figures.iter().enumerate() {

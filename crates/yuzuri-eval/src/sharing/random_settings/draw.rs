@@ -30,7 +30,7 @@ use yuzuri_sim::{Change, ChangeKind, Direction, Scenario, Terminal, Traffic, pat
 pub(super) const DURATION_MS: u64 = 40_000;
 pub(super) const WARM_UP_MS: u64 = 5_000;
 /// The number of terminals from which on a cell counts as crowded.
-pub const CROWDED: usize = 9;
+pub const MIN_CROWDED_TERMINALS: usize = 9;
 
 /// A random setting.
 pub struct Drawn {
@@ -41,13 +41,13 @@ pub struct Drawn {
     /// The radio of each terminal at the beginning.
     pub phys: Vec<Phy>,
     /// Terminals that do not take part, counted from the last.
-    pub outside: usize,
+    pub outsider_count: usize,
     /// Probability that a message between members is lost.
     pub message_loss: f64,
     /// The classes that it belongs to; one setting may belong to several.
     pub classes: Vec<&'static str>,
     /// The path and the access point as text.
-    pub words: String,
+    pub description: String,
 }
 
 impl Drawn {
@@ -70,27 +70,27 @@ pub(super) struct Draw(pub(super) Random);
 
 impl Draw {
     pub(super) fn even(&mut self, low: f64, high: f64) -> f64 {
-        low + (high - low) * self.0.part()
+        low + (high - low) * self.0.uniform()
     }
 
     pub(super) fn phys(&mut self, n: usize) -> (Vec<Phy>, bool) {
-        if self.0.part() < 0.6 {
+        if self.0.uniform() < 0.6 {
             let phys = (0..n).map(|_| {
-                let standard = self.0.one(&Standard::ALL);
-                standard.at_any_rate(&mut self.0)
+                let standard = self.0.choose(&Standard::ALL);
+                standard.random(&mut self.0)
             });
             return (phys.collect(), true);
         }
-        let standard = self.0.one(&Standard::ALL);
-        if self.0.part() < 0.5 {
-            return (vec![standard.at_any_rate(&mut self.0); n], false);
+        let standard = self.0.choose(&Standard::ALL);
+        if self.0.uniform() < 0.5 {
+            return (vec![standard.random(&mut self.0); n], false);
         }
-        ((0..n).map(|_| standard.at_any_rate(&mut self.0)).collect(), false)
+        ((0..n).map(|_| standard.random(&mut self.0)).collect(), false)
     }
 
     fn traffic(&mut self) -> Traffic {
         let bulk = |direction, bytes| Traffic::Bulk { direction, bytes };
-        match self.0.below(20) {
+        match self.0.uniform_index(20) {
             0..10 => bulk(Direction::Up, None),
             10..12 => bulk(Direction::Up, Some(1_000_000)),
             12..14 => Traffic::OnOff {
@@ -114,7 +114,7 @@ impl Draw {
     }
 
     fn loss(&mut self) -> LossConfig {
-        match self.0.below(6) {
+        match self.0.uniform_index(6) {
             0..3 => LossConfig::None,
             3 => LossConfig::Random { probability: 1e-4 },
             4 => LossConfig::Random { probability: 1e-3 },
@@ -130,11 +130,12 @@ impl Draw {
     fn setting(&mut self, number: u64) -> Drawn {
         let n = self.0.log_uniform(2.0, 41.0) as usize;
         let (phys, mixed) = self.phys(n);
-        let outside = if n >= 3 && self.0.part() < 0.25 { 1 + self.0.below((n / 3).min(4)) } else { 0 };
+        let outsider_count =
+            if n >= 3 && self.0.uniform() < 0.25 { 1 + self.0.uniform_index((n / 3).min(4)) } else { 0 };
         let (rtt_ms, wire_mbps) = (self.0.log_uniform(2.0, 300.0), self.0.log_uniform(5.0, 900.0));
         let packets = self.0.log_uniform(50.0, 2000.0) as u32;
         let mut wire = path((wire_mbps * 1e6) as u64, packets, (rtt_ms * 1000.0) as u64);
-        let (queue, config) = match self.0.below(4) {
+        let (queue, config) = match self.0.uniform_index(4) {
             0 => ("CoDel".to_owned(), QueueConfig::Codel(CodelConfig::default())),
             1 => ("FQ-CoDel".to_owned(), QueueConfig::FqCodel(FqCodelConfig::default())),
             _ => (format!("{packets} packets"), QueueConfig::drop_tail(packets)),
@@ -143,13 +144,13 @@ impl Draw {
         let managed = !matches!(wire.up.queue, QueueConfig::DropTail { .. });
         wire.up.loss = self.loss();
         let lossy = wire.up.loss != LossConfig::None;
-        let (moves, far) = (self.0.part() < 0.25, self.0.part() < 0.25);
-        let terminals = self.terminals(n, outside, moves, far);
+        let (moves, far) = (self.0.uniform() < 0.25, self.0.uniform() < 0.25);
+        let terminals = self.terminals(n, outsider_count, moves, far);
         let download = Traffic::Bulk { direction: Direction::Down, bytes: None };
         let downloads = terminals.iter().any(|terminal| terminal.traffic == download);
         let mut scenario = Scenario::wireless(&phys, wire, terminals, DURATION_MS).seeded(number + 1);
         scenario.warm_up_ms = WARM_UP_MS;
-        let ap_packets = self.0.one(&[100, 400, 400, 1000, 0]);
+        let ap_packets = self.0.choose(&[100, 400, 400, 1000, 0]);
         if let Some(cell) = &mut scenario.cell {
             cell.ap.airtime_fairness = ap_packets == 0;
             cell.ap.queue = match ap_packets {
@@ -158,11 +159,11 @@ impl Draw {
             };
         }
         let change = self.change(&mut scenario, &phys, wire_mbps);
-        let message_loss = self.0.one(&[0.0, 0.0, 0.01, 0.05]);
+        let message_loss = self.0.choose(&[0.0, 0.0, 0.01, 0.05]);
 
-        let mut classes = vec!["all", if outside > 0 { "outsiders" } else { "no outsiders" }];
+        let mut classes = vec!["all", if outsider_count > 0 { "outsiders" } else { "no outsiders" }];
         let mut class = |holds: bool, name| classes.extend(holds.then_some(name));
-        class(n >= CROWDED, "9 terminals or more");
+        class(n >= MIN_CROWDED_TERMINALS, "9 terminals or more");
         class(mixed, "mixed standards");
         class(far, "several destinations");
         class(moves, "newcomers and leavers");
@@ -172,33 +173,41 @@ impl Draw {
         class(downloads, "downloads");
         class(managed || ap_packets == 0, "managed queues");
         let ap = if ap_packets == 0 { "FQ-CoDel".to_owned() } else { ap_packets.to_string() };
-        let mut words = format!("{n} terminals, {rtt_ms:.0} ms, {wire_mbps:.0} Mbit/s, {queue}, AP {ap}");
+        let mut description =
+            format!("{n} terminals, {rtt_ms:.0} ms, {wire_mbps:.0} Mbit/s, {queue}, AP {ap}");
         if let Some((what, factor)) = change {
-            words += &format!(", {what}");
-            words += &factor.map_or(String::new(), |factor| format!(" by {factor:.2}"));
+            description += &format!(", {what}");
+            description += &factor.map_or(String::new(), |factor| format!(" by {factor:.2}"));
         }
         for (holds, text) in [(lossy, "loss"), (moves, "come and go"), (far, "several destinations")] {
             if holds {
-                words += &format!(", {text}");
+                description += &format!(", {text}");
             }
         }
-        if outside > 0 {
-            words += &format!(", {outside} outside");
+        if outsider_count > 0 {
+            description += &format!(", {outsider_count} outside");
         }
-        Drawn { number, scenario, phys, outside, message_loss, classes, words }
+        Drawn { number, scenario, phys, outsider_count, message_loss, classes, description }
     }
 
-    pub(super) fn terminals(&mut self, n: usize, outside: usize, moves: bool, far: bool) -> Vec<Terminal> {
-        let distances_us: Vec<u64> =
-            (0..2 + self.0.below(7)).map(|_| (self.0.log_uniform(1.0, 200.0) * 1000.0) as u64).collect();
+    pub(super) fn terminals(
+        &mut self,
+        n: usize,
+        outsider_count: usize,
+        moves: bool,
+        far: bool,
+    ) -> Vec<Terminal> {
+        let distances_us: Vec<u64> = (0..2 + self.0.uniform_index(7))
+            .map(|_| (self.0.log_uniform(1.0, 200.0) * 1000.0) as u64)
+            .collect();
         let mut terminals = Vec::new();
         for number in 0..n {
             let traffic = self.traffic();
-            let always = number == 0 || number >= n - outside;
+            let always = number == 0 || number >= n - outsider_count;
             let mut terminal = if always { Terminal::uploading() } else { Terminal::new(traffic) };
             let comes_ms = self.even(0.0, 0.8 * DURATION_MS as f64) as u64;
             let goes_ms = self.even(5_000.0, 29_000.0) as u64;
-            let role = self.0.below(3);
+            let role = self.0.uniform_index(3);
             if matches!(terminal.traffic, Traffic::Bulk { bytes: Some(_), .. }) {
                 // It starts in a busy cell, with enough time to finish.
                 terminal.start_ms = comes_ms;
@@ -209,7 +218,7 @@ impl Draw {
                     _ => {}
                 }
             }
-            terminal.extra_rtt_us = if far { self.0.one(&distances_us) } else { 0 };
+            terminal.extra_rtt_us = if far { self.0.choose(&distances_us) } else { 0 };
             terminals.push(terminal);
         }
         terminals
@@ -222,12 +231,12 @@ impl Draw {
         wire_mbps: f64,
     ) -> Option<(&'static str, Option<f64>)> {
         let at_ms = self.even(10_000.0, 30_000.0) as u64;
-        let (kind, factor) = (self.0.below(8), self.0.log_uniform(0.2, 4.0));
+        let (kind, factor) = (self.0.uniform_index(8), self.0.log_uniform(0.2, 4.0));
         match kind {
             0 | 1 => {
                 let all = kind == 1;
                 for (number, before) in phys.iter().enumerate().take(if all { phys.len() } else { 1 }) {
-                    let phy = before.standard().at_any_rate(&mut self.0);
+                    let phy = before.standard().random(&mut self.0);
                     let what = ChangeKind::Radio { terminal: number as u16, phy };
                     scenario.changes.push(Change { at_ms, what });
                 }
@@ -266,9 +275,9 @@ mod tests {
         for drawn in &settings {
             let n = drawn.phys.len();
             assert!((2..=40).contains(&n));
-            assert!(drawn.outside <= n / 3 && drawn.outside <= 4);
+            assert!(drawn.outsider_count <= n / 3 && drawn.outsider_count <= 4);
             assert!(drawn.is_steady(0));
-            assert!((n - drawn.outside..n).all(|terminal| drawn.is_steady(terminal)));
+            assert!((n - drawn.outsider_count..n).all(|terminal| drawn.is_steady(terminal)));
         }
         let all = || settings.iter().flat_map(|drawn| &drawn.scenario.terminals);
         assert!(

@@ -4,7 +4,7 @@ use super::alone::Alone;
 use super::draw::Drawn;
 use super::oracle;
 use super::outsiders::{self, BesideOutsiders};
-use super::parts::{self, Parts};
+use super::queue_by_state::{self, QueueByState};
 use super::queue_delays::{QueueDelays, Sums};
 use serde::Serialize;
 use yuzuri_netmodel::Time;
@@ -12,7 +12,7 @@ use yuzuri_policy::{Phase, PolicyConfig, Rule};
 use yuzuri_scenario::fairness::{jain, jain_of_alone};
 use yuzuri_sim::cc::Bounds;
 use yuzuri_sim::{
-    Messages, NoSteer, Observation, Results, Scenario, ScenarioError, Sharing, Steer, Traffic, hint_of, run,
+    Messages, NoBounds, Observation, Results, Scenario, ScenarioError, Sharing, Steer, Traffic, hint_of, run,
 };
 
 /// A long queue, ms: nine in ten settings should stay below.
@@ -56,7 +56,7 @@ pub struct Outcome {
     /// Number within the seed.
     pub number: u64,
     /// Its description.
-    pub words: String,
+    pub description: String,
     /// The classes it belongs to.
     pub classes: Vec<&'static str>,
     /// Result with CUBIC.
@@ -64,11 +64,11 @@ pub struct Outcome {
     /// Result with the policy.
     pub shared: Figures,
     /// The fractions of time in each state of the group.
-    pub spent: GroupStates,
+    pub time_in_state: GroupStates,
     /// The queueing delays of its members by location.
-    pub waits: QueueDelays,
+    pub queue_delays: QueueDelays,
     /// Their queue by the state of the group.
-    pub parts: Parts,
+    pub queue_by_state: QueueByState,
     /// Where its members lose their part of an equal part; `None` without outsiders.
     pub outsiders: Option<BesideOutsiders>,
     /// Result with an oracle instead of the leader.
@@ -85,21 +85,22 @@ impl Outcome {
     pub fn of(drawn: Drawn) -> Result<Outcome, ScenarioError> {
         let mut watched = Watched::of(&drawn, sharing(&drawn));
         let shared = Figures::of(&drawn, &drawn.scenario, &mut watched)?;
-        let cubic = Figures::of(&drawn, &drawn.scenario, &mut NoSteer)?;
-        let mut knowing = sharing(&drawn).knowing_at(oracle::of(&drawn));
+        let cubic = Figures::of(&drawn, &drawn.scenario, &mut NoBounds)?;
+        let mut knowing = sharing(&drawn).with_oracle(oracle::of(&drawn));
         let oracle = Figures::of(&drawn, &drawn.scenario, &mut knowing)?;
-        let min_windows = parts::with_min_windows(&drawn)?;
-        let (spent, waits, parts) = (watched.spent(), watched.waits.mean(), watched.parts.mean());
+        let min_windows = queue_by_state::with_min_windows(&drawn)?;
+        let (time_in_state, queue_delays, queue_by_state) =
+            (watched.time_in_state(), watched.queue_delays.mean(), watched.queue_by_state.mean());
         let outsiders = watched.outsiders.result(&drawn, cubic.inside);
         Ok(Outcome {
             number: drawn.number,
-            words: drawn.words,
+            description: drawn.description,
             classes: drawn.classes,
             cubic,
             shared,
-            spent,
-            waits,
-            parts,
+            time_in_state,
+            queue_delays,
+            queue_by_state,
             outsiders,
             oracle,
             min_windows,
@@ -158,15 +159,15 @@ impl Outcome {
 
 /// The group of a setting.
 pub fn sharing(drawn: &Drawn) -> Sharing {
-    let taking_part = drawn.phys.len() - drawn.outside;
+    let member_count = drawn.phys.len() - drawn.outsider_count;
     let radios: Vec<_> = drawn
         .phys
         .iter()
         .enumerate()
-        .map(|(number, phy)| (number < taking_part).then(|| hint_of(*phy)))
+        .map(|(number, phy)| (number < member_count).then(|| hint_of(*phy)))
         .collect();
     Sharing::new(PolicyConfig::default(), &radios)
-        .following(&drawn.scenario)
+        .with_changes_of(&drawn.scenario)
         .with_messages(Messages { loss: drawn.message_loss, seed: drawn.number })
 }
 
@@ -191,7 +192,7 @@ impl Figures {
             (results.terminals[*n].goodput_mbps, alone_bps)
         };
         let (rates, alone): (Vec<f64>, Vec<f64>) = steady.iter().map(of).unzip();
-        let taking_part = drawn.phys.len() - drawn.outside;
+        let member_count = drawn.phys.len() - drawn.outsider_count;
         let mean_part = |limit: usize| {
             let parts: Vec<f64> = (steady.iter().zip(rates.iter().zip(&alone)))
                 .filter(|(n, _)| **n < limit)
@@ -213,8 +214,8 @@ impl Figures {
             total_mbps: results.total_mbps(),
             jain: jain_of_alone(&rates, &alone).unwrap_or(1.0),
             jain_now: jain(steady.iter().map(|n| alone_s[*n])).unwrap_or(1.0),
-            inside: (drawn.outside > 0)
-                .then(|| mean_part(taking_part) / mean_part(drawn.phys.len()).max(1e-12)),
+            inside: (drawn.outsider_count > 0)
+                .then(|| mean_part(member_count) / mean_part(drawn.phys.len()).max(1e-12)),
             queue_ms: steady.iter().map(queue_ms).sum::<f64>() / steady.len().max(1) as f64,
             uploads_s: uploads_s.collect(),
             exchanges_ms: results.terminals.iter().filter_map(|result| result.exchange_ms).collect(),
@@ -224,8 +225,8 @@ impl Figures {
 
 /// Counts the ticks in each state of the group.
 struct Watched {
-    waits: Sums,
-    parts: parts::Sums,
+    queue_delays: Sums,
+    queue_by_state: queue_by_state::Sums,
     outsiders: outsiders::Sums,
     sharing: Sharing,
     ticks: u32,
@@ -236,12 +237,12 @@ struct Watched {
 
 impl Watched {
     fn of(drawn: &Drawn, sharing: Sharing) -> Watched {
-        let (waits, parts) = (Sums::of(drawn), parts::Sums::of(drawn));
+        let (queue_delays, queue_by_state) = (Sums::of(drawn), queue_by_state::Sums::of(drawn));
         let outsiders = outsiders::Sums::of(drawn);
-        Watched { waits, parts, outsiders, sharing, ticks: 0, start_up: 0, wide: 0, doubt: 0 }
+        Watched { queue_delays, queue_by_state, outsiders, sharing, ticks: 0, start_up: 0, wide: 0, doubt: 0 }
     }
 
-    fn spent(&self) -> GroupStates {
+    fn time_in_state(&self) -> GroupStates {
         let part = |ticks: u32| f64::from(ticks) / f64::from(self.ticks.max(1));
         GroupStates { start_up: part(self.start_up), wide: part(self.wide), doubt: part(self.doubt) }
     }
@@ -250,13 +251,13 @@ impl Watched {
 impl Steer for Watched {
     fn steer(&mut self, now: Time, terminals: &[Option<Observation>], bounds: &mut [Bounds]) {
         self.sharing.steer(now, terminals, bounds);
-        let queues_ms = self.waits.add(now, terminals);
+        let queues_ms = self.queue_delays.add(now, terminals);
         let doubts = |number| matches!(self.sharing.rule(number), Some(Rule::Doubt | Rule::Mistrust));
         let doubts = (0..terminals.len()).any(doubts);
         let phase = self.sharing.summary().map(|summary| summary.phase).unwrap_or_default();
         self.outsiders.add(now, terminals, phase, doubts);
         let Some(summary) = self.sharing.summary().filter(|summary| summary.senders > 0) else { return };
-        self.parts.add(now, summary.phase, &queues_ms);
+        self.queue_by_state.add(now, summary.phase, &queues_ms);
         self.ticks += 1;
         self.start_up += u32::from(summary.phase == Phase::StartUp);
         self.wide += u32::from(matches!(summary.phase, Phase::Contend | Phase::Off));

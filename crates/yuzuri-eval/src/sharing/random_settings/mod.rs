@@ -8,12 +8,12 @@ mod draw;
 mod figures;
 mod oracle;
 mod outsiders;
-mod parts;
+mod queue_by_state;
 mod queue_delays;
 mod rates;
 mod table;
 
-use crate::sharing::contest::each;
+use crate::sharing::comparison::each;
 use crate::sharing::trace::Traced;
 use std::sync::atomic::AtomicBool;
 use yuzuri_sim::{ScenarioError, run as run_with};
@@ -71,7 +71,7 @@ impl Distribution {
 /// None for the settings that are drawn.
 pub fn trace(from: Distribution, seed: u64, number: u64) -> Result<(), ScenarioError> {
     let drawn = from.setting(seed, number);
-    println!("{}", drawn.words);
+    println!("{}", drawn.description);
     for (terminal, phy) in drawn.scenario.terminals.iter().zip(&drawn.phys) {
         println!("{phy:?}: {:?}", terminal.traffic);
     }

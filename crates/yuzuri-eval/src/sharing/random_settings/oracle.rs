@@ -14,14 +14,14 @@ const PAYLOAD_OF_WIRE: f64 = 1448.0 / 1514.0;
 /// together count as one more sender on the air.
 pub fn of(drawn: &Drawn) -> Oracle {
     let mut rates = Rates::of(drawn);
-    let outside = drawn.outside as f64;
+    let outsider_count = drawn.outsider_count as f64;
     let download = Traffic::Bulk { direction: Direction::Down, bytes: None };
     let downloads = drawn.scenario.terminals.iter().any(|terminal| terminal.traffic == download);
     Box::new(move |now: Time, senders: u16| {
         rates.advance(now);
         let (alone_bps, wire_bps) = (&rates.alone_bps, rates.wire_bps * PAYLOAD_OF_WIRE);
         let senders = f64::from(senders.max(1));
-        let uploads = senders + outside;
+        let uploads = senders + outsider_count;
         let mean_bps = alone_bps.iter().map(|bps| bps.min(wire_bps)).sum::<f64>() / alone_bps.len() as f64;
         let by_air = 1.0 / (uploads + f64::from(u8::from(downloads)));
         let by_wire = wire_bps / (uploads * mean_bps);

@@ -12,9 +12,9 @@ use yuzuri_sim::{Observation, hint_of};
 use yuzuri_stats::quantile;
 
 /// Members below this fraction of an equal part count as low.
-const LOW: f64 = 0.8;
+const LOW_RATIO: f64 = 0.8;
 /// Radios count as different if one rate alone is this multiple of the other.
-const FASTER: f64 = 1.3;
+const FASTER_RATIO: f64 = 1.3;
 
 /// The state of a group at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl State {
 
 /// The time in a state, and what it cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Cost {
+pub struct TimeAndLoss {
     /// The time, seconds.
     pub seconds: f64,
     /// The part of an equal part that members lost in this state. All states together add up to
@@ -60,20 +60,34 @@ pub struct BesideOutsiders {
     /// The kinds of outsiders that the setting belongs to.
     pub kinds: Vec<&'static str>,
     /// By state, in the order of [`State::ALL`].
-    pub costs: [Cost; 5],
+    pub costs: [TimeAndLoss; 5],
 }
 
-/// The kinds, in the order of the table.
-const KINDS: [&str; 9] = [
-    "all",
-    "members download",
-    "no member downloads",
-    "outsiders with faster radios",
-    "outsiders with slower radios",
-    "at least 0.3 of the terminals",
-    "less than 0.1 of the terminals",
-    "BBR, BIC or Scalable outside",
-    "plain CUBIC is low, too",
+/// What determines the kinds of a setting's outsiders.
+struct Features {
+    /// Whether members download.
+    downloads: bool,
+    /// The mean rate alone of the outsiders over that of the members.
+    rate_ratio: f64,
+    /// The outsiders' fraction of all terminals.
+    fraction: f64,
+    /// Whether an outsider has an algorithm that leaves little to CUBIC.
+    aggressive: bool,
+    /// Whether members get little with CUBIC, too.
+    cubic_is_low: bool,
+}
+
+/// The kinds, in the order of the table, and the settings that belong to each.
+const KINDS: [(&str, fn(&Features) -> bool); 9] = [
+    ("all", |_| true),
+    ("members download", |f| f.downloads),
+    ("no member downloads", |f| !f.downloads),
+    ("outsiders with faster radios", |f| f.rate_ratio >= FASTER_RATIO),
+    ("outsiders with slower radios", |f| f.rate_ratio <= 1.0 / FASTER_RATIO),
+    ("at least 0.3 of the terminals", |f| f.fraction >= 0.3),
+    ("less than 0.1 of the terminals", |f| f.fraction < 0.1),
+    ("BBR, BIC or Scalable outside", |f| f.aggressive),
+    ("plain CUBIC is low, too", |f| f.cubic_is_low),
 ];
 
 /// Sums over the ticks of a run.
@@ -82,7 +96,7 @@ pub struct Sums {
     last: Time,
     /// By terminal: its rate alone, bit/s, if it is judged.
     alone_bps: Vec<Option<f64>>,
-    taking_part: usize,
+    member_count: usize,
     delivered: Vec<u64>,
     found: bool,
     seconds: [f64; 5],
@@ -100,7 +114,7 @@ impl Sums {
             from: Time::from_nanos(drawn.scenario.warm_up_ms * 1_000_000),
             last: Time::ZERO,
             alone_bps: (0..drawn.phys.len()).map(alone_bps).collect(),
-            taking_part: drawn.phys.len() - drawn.outside,
+            member_count: drawn.phys.len() - drawn.outsider_count,
             delivered: vec![0; drawn.phys.len()],
             found: false,
             seconds: [0.0; 5],
@@ -131,16 +145,16 @@ impl Sums {
             if counts {
                 let part = seen.delivered.saturating_sub(before) as f64 / alone_bps;
                 self.all[state] += part;
-                self.inside[state] += if number < self.taking_part { part } else { 0.0 };
+                self.inside[state] += if number < self.member_count { part } else { 0.0 };
             }
         }
     }
 
-    fn costs(&self) -> [Cost; 5] {
+    fn costs(&self) -> [TimeAndLoss; 5] {
         let judged = |numbers: &[Option<f64>]| numbers.iter().flatten().count().max(1) as f64;
-        let equal = judged(&self.alone_bps) / judged(&self.alone_bps[..self.taking_part]);
+        let equal = judged(&self.alone_bps) / judged(&self.alone_bps[..self.member_count]);
         let total = self.all.iter().sum::<f64>().max(f64::MIN_POSITIVE);
-        std::array::from_fn(|state| Cost {
+        std::array::from_fn(|state| TimeAndLoss {
             seconds: self.seconds[state],
             lost: (self.all[state] - equal * self.inside[state]) / total,
         })
@@ -148,29 +162,23 @@ impl Sums {
 
     /// The result; `None` without outsiders.
     pub fn result(&self, drawn: &Drawn, cubic: Option<f64>) -> Option<BesideOutsiders> {
-        let outside = drawn.phys.len() - self.taking_part;
-        if outside == 0 {
+        let outsider_count = drawn.phys.len() - self.member_count;
+        if outsider_count == 0 {
             return None;
         }
         let alone_bps: Vec<f64> = drawn.phys.iter().map(|phy| hint_of(*phy).alone_bps as f64).collect();
         let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len().max(1) as f64;
-        let faster = mean(&alone_bps[self.taking_part..]) / mean(&alone_bps[..self.taking_part]);
-        let part = outside as f64 / drawn.phys.len() as f64;
-        let downloads = drawn.classes.contains(&"downloads");
-        let fierce = |algorithm| matches!(algorithm, Algorithm::Bbr | Algorithm::Bic | Algorithm::Scalable);
-        let senders = &drawn.scenario.terminals[self.taking_part..];
-        let holds = [
-            true,
-            downloads,
-            !downloads,
-            faster >= FASTER,
-            faster <= 1.0 / FASTER,
-            part >= 0.3,
-            part < 0.1,
-            senders.iter().any(|terminal| fierce(terminal.sender.algorithm)),
-            cubic.is_some_and(|inside| inside < LOW),
-        ];
-        let kinds = KINDS.into_iter().zip(holds).filter(|(_, holds)| *holds).map(|(kind, _)| kind).collect();
+        let aggressive =
+            |algorithm| matches!(algorithm, Algorithm::Bbr | Algorithm::Bic | Algorithm::Scalable);
+        let senders = &drawn.scenario.terminals[self.member_count..];
+        let features = Features {
+            downloads: drawn.classes.contains(&"downloads"),
+            rate_ratio: mean(&alone_bps[self.member_count..]) / mean(&alone_bps[..self.member_count]),
+            fraction: outsider_count as f64 / drawn.phys.len() as f64,
+            aggressive: senders.iter().any(|terminal| aggressive(terminal.sender.algorithm)),
+            cubic_is_low: cubic.is_some_and(|inside| inside < LOW_RATIO),
+        };
+        let kinds = KINDS.iter().filter(|(_, belongs)| belongs(&features)).map(|(kind, _)| *kind).collect();
         Some(BesideOutsiders { kinds, costs: self.costs() })
     }
 }
@@ -185,12 +193,12 @@ pub fn table(outcomes: &[Outcome]) -> String {
     }
     let states = State::ALL.map(State::name).join(" | ");
     let mut text = format!(
-        "\nBeside outsiders, members' part of an equal part (CUBIC). Of the settings below {LOW}: their queue, and by state of the group\n\
+        "\nBeside outsiders, members' part of an equal part (CUBIC). Of the settings below {LOW_RATIO}: their queue, and by state of the group\n\
          the mean time, s, and the part that members lost in it:\n\n\
-         | outsiders | settings | mean | below {LOW} | below 0.7 | queue median, ms | {states} |\n|---|{}\n",
+         | outsiders | settings | mean | below {LOW_RATIO} | below 0.7 | queue median, ms | {states} |\n|---|{}\n",
         "---|".repeat(5 + State::ALL.len())
     );
-    for kind in KINDS {
+    for (kind, _) in KINDS {
         let of: Vec<_> = beside.iter().filter(|(_, b)| b.kinds.contains(&kind)).collect();
         if of.is_empty() {
             continue;
@@ -204,18 +212,18 @@ pub fn table(outcomes: &[Outcome]) -> String {
             let [ours, cubic] = parts.each_ref().map(|of| of.iter().filter(|part| **part < least).count());
             format!("{ours} ({cubic})")
         };
-        let low: Vec<_> = of.iter().filter(|(o, _)| o.shared.inside.is_some_and(|i| i < LOW)).collect();
+        let low: Vec<_> = of.iter().filter(|(o, _)| o.shared.inside.is_some_and(|i| i < LOW_RATIO)).collect();
         let queues: Vec<f64> = low.iter().map(|(o, _)| o.shared.queue_ms).collect();
         let queue = if low.is_empty() { "-".to_owned() } else { format!("{:.0}", quantile(&queues, 0.5)) };
         let _ = write!(
             text,
             "| {kind} | {} | {ours:.3} ({cubic:.3}) | {} | {} | {queue} |",
             of.len(),
-            below(LOW),
+            below(LOW_RATIO),
             below(0.7)
         );
         for state in State::ALL {
-            let mean = |value: fn(&Cost) -> f64| {
+            let mean = |value: fn(&TimeAndLoss) -> f64| {
                 low.iter().map(|(_, b)| value(&b.costs[state as usize])).sum::<f64>() / low.len() as f64
             };
             let _ = match low.len() {
@@ -237,13 +245,13 @@ mod tests {
     /// Members get their part behind others' queue, and half of it before that is found.
     #[test]
     fn the_loss_counts_in_the_state_in_which_it_arose() {
-        let drawn = (0..).map(|number| draw::setting(5, number)).find(|d| d.outside > 0).unwrap();
+        let drawn = (0..).map(|number| draw::setting(5, number)).find(|d| d.outsider_count > 0).unwrap();
         let mut sums = Sums::of(&drawn);
         let n = drawn.phys.len();
         sums.alone_bps = vec![Some(1.0); n];
-        let [members, outside] = [sums.taking_part, drawn.outside].map(|count| count as f64);
+        let [members, outsider_count] = [sums.member_count, drawn.outsider_count].map(|count| count as f64);
         let all = |member: u64, other: u64| -> Vec<Option<Observation>> {
-            let delivered = |number| if number < sums.taking_part { member } else { other };
+            let delivered = |number| if number < sums.member_count { member } else { other };
             let seen = |number| Some(Observation { delivered: delivered(number), ..Observation::default() });
             (0..n).map(seen).collect()
         };
@@ -260,8 +268,8 @@ mod tests {
         let costs = sums.costs();
         assert_eq!(costs.map(|cost| cost.seconds), [0.0, 2.0, 1.0, 1.0, 1.0]);
         assert!([0, 2, 3, 4].into_iter().all(|state| costs[state].lost.abs() < 1e-9), "{costs:?}");
-        let total = members * 2_100.0 + outside * 2_200.0;
-        let mean = total / (members + outside);
+        let total = members * 2_100.0 + outsider_count * 2_200.0;
+        let mean = total / (members + outsider_count);
         let lost: f64 = costs.iter().map(|cost| cost.lost).sum();
         assert!((lost - (1.0 - 2_100.0 / mean)).abs() < 1e-9, "{costs:?}");
         assert!(lost > 0.0);

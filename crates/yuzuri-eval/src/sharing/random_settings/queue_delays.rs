@@ -12,27 +12,27 @@ pub struct QueueDelays {
     /// In the queue of the member's own interface.
     pub interface_ms: f64,
     /// Beyond it on the forward path: channel access, and the queue of the wire.
-    pub there_ms: f64,
+    pub forward_ms: f64,
     /// On the return path: in the wire's queue, and at the access point, where downloads and all
     /// ACKs wait.
-    pub back_ms: f64,
+    pub return_ms: f64,
 }
 
 impl QueueDelays {
     /// The longest of the three as text.
     pub fn place(&self) -> &'static str {
-        if self.back_ms >= self.interface_ms.max(self.there_ms) {
-            PLACES[2]
-        } else if self.there_ms > self.interface_ms {
-            PLACES[1]
+        if self.return_ms >= self.interface_ms.max(self.forward_ms) {
+            QUEUE_LOCATIONS[2]
+        } else if self.forward_ms > self.interface_ms {
+            QUEUE_LOCATIONS[1]
         } else {
-            PLACES[0]
+            QUEUE_LOCATIONS[0]
         }
     }
 }
 
 /// The places where segments and their ACKs wait.
-pub const PLACES: [&str; 3] = ["own interfaces", "beyond them, on the way there", "on the way back"];
+pub const QUEUE_LOCATIONS: [&str; 3] = ["own interfaces", "beyond them, on the way there", "on the way back"];
 
 /// Sums over samples.
 pub struct Sums {
@@ -49,10 +49,10 @@ impl Sums {
     pub fn of(drawn: &Drawn) -> Sums {
         let scenario = &drawn.scenario;
         let path_us = scenario.wire.up.delay_us + scenario.wire.down.delay_us;
-        let taking_part = drawn.phys.len() - drawn.outside;
+        let member_count = drawn.phys.len() - drawn.outsider_count;
         let base_ms = |n: usize| {
             let base_us = path_us + scenario.terminals[n].extra_rtt_us;
-            (n < taking_part && drawn.is_steady(n)).then_some(base_us as f64 / 1e3)
+            (n < member_count && drawn.is_steady(n)).then_some(base_us as f64 / 1e3)
         };
         Sums {
             from: Time::from_nanos(scenario.warm_up_ms * 1_000_000),
@@ -80,14 +80,14 @@ impl Sums {
             }
             let round_trip_ms = seen.srtt_us as f64 / 1e3;
             let queue_ms = (round_trip_ms - base_ms).max(0.0);
-            let there_ms = above_ms.clamp(0.0, queue_ms);
+            let forward_ms = above_ms.clamp(0.0, queue_ms);
             // Little's law: the fraction of the flight in the interface's queue is the fraction of
             // the round-trip time spent there.
             let in_interface = f64::from(seen.local_segments) / f64::from(seen.in_flight);
-            let interface_ms = (round_trip_ms * in_interface).min(there_ms);
+            let interface_ms = (round_trip_ms * in_interface).min(forward_ms);
             self.sum.interface_ms += interface_ms;
-            self.sum.there_ms += there_ms - interface_ms;
-            self.sum.back_ms += queue_ms - there_ms;
+            self.sum.forward_ms += forward_ms - interface_ms;
+            self.sum.return_ms += queue_ms - forward_ms;
             self.samples += 1;
             queues_ms.push(queue_ms);
         }
@@ -98,8 +98,8 @@ impl Sums {
         let samples = f64::from(self.samples.max(1));
         QueueDelays {
             interface_ms: self.sum.interface_ms / samples,
-            there_ms: self.sum.there_ms / samples,
-            back_ms: self.sum.back_ms / samples,
+            forward_ms: self.sum.forward_ms / samples,
+            return_ms: self.sum.return_ms / samples,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The tables of random settings.
 
 use super::figures::LONG_MS;
-use super::queue_delays::PLACES;
-use super::{CLASSES, Figures, Outcome, outsiders, parts};
+use super::queue_delays::QUEUE_LOCATIONS;
+use super::{CLASSES, Figures, Outcome, outsiders, queue_by_state};
 use std::fmt::Write as _;
 use yuzuri_stats::quantile;
 
@@ -30,7 +30,7 @@ pub fn tables(seed: u64, outcomes: &[Outcome]) -> String {
     text += &at_each_moment(outcomes);
     text += &outsiders::table(outcomes);
     text += &long_queues(outcomes);
-    text += &parts::table(outcomes);
+    text += &queue_by_state::table(outcomes);
     let mut worst: Vec<(f64, String, &Outcome)> = outcomes
         .iter()
         .map(|outcome| {
@@ -46,15 +46,15 @@ pub fn tables(seed: u64, outcomes: &[Outcome]) -> String {
     );
     for (_, why, outcome) in worst.iter().take(WORST) {
         let percent = |part: f64| format!("{:.0} %", part * 100.0);
-        let spent = outcome.spent;
+        let time_in_state = outcome.time_in_state;
         let _ = writeln!(
             text,
             "| {} | {why} | {} | {} | {} | {} |",
             outcome.number,
-            percent(spent.start_up),
-            percent(spent.wide),
-            percent(spent.doubt),
-            outcome.words
+            percent(time_in_state.start_up),
+            percent(time_in_state.wide),
+            percent(time_in_state.doubt),
+            outcome.description
         );
     }
     text
@@ -95,8 +95,9 @@ fn long_queues(outcomes: &[Outcome]) -> String {
         "---|".repeat(7)
     );
     let long = |o: &&Outcome| o.shared.queue_ms > LONG_MS;
-    for place in PLACES {
-        let of: Vec<&Outcome> = outcomes.iter().filter(long).filter(|o| o.waits.place() == place).collect();
+    for place in QUEUE_LOCATIONS {
+        let of: Vec<&Outcome> =
+            outcomes.iter().filter(long).filter(|o| o.queue_delays.place() == place).collect();
         let median = |value: &dyn Fn(&Outcome) -> f64| {
             let values: Vec<f64> = of.iter().map(|o| value(o)).collect();
             if values.is_empty() { "-".to_owned() } else { format!("{:.0}", quantile(&values, 0.5)) }
@@ -108,7 +109,7 @@ fn long_queues(outcomes: &[Outcome]) -> String {
             of.len(),
             in_class("outsiders"),
             in_class("downloads"),
-            median(&|o| o.spent.wide * 100.0),
+            median(&|o| o.time_in_state.wide * 100.0),
             median(&|o| o.shared.queue_ms),
             median(&|o| o.cubic.queue_ms),
             median(&|o| o.oracle.queue_ms),

@@ -1,6 +1,6 @@
 //! Compares every congestion control algorithm with Linux 6.1 on the same two paths.
 
-use super::{CONTROLS, Figures, PATHS, Path, Probe, Row, kernel_rows, simulated, simulated_mean};
+use super::{Figures, PATHS, Path, Probe, Row, TRACED_ALGORITHMS, kernel_rows, simulated, simulated_mean};
 use anyhow::{Context, bail, ensure};
 use std::fs::File;
 use std::io::Read;
@@ -110,7 +110,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         );
     }
     for path in PATHS {
-        for algorithm in CONTROLS {
+        for algorithm in TRACED_ALGORITHMS {
             if let Some(wanted) = &args.rows {
                 if wanted[..] == [algorithm.name(), path.name] {
                     let kernel_rows = match &args.folder {
@@ -142,7 +142,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             print("simulation", &simulated_mean(path, algorithm));
         }
     }
-    let untraced = Algorithm::ALL.into_iter().filter(|algorithm| !CONTROLS.contains(algorithm));
+    let untraced = Algorithm::ALL.into_iter().filter(|algorithm| !TRACED_ALGORITHMS.contains(algorithm));
     for algorithm in untraced.filter(|_| args.rows.is_none()) {
         if args.only.as_ref().is_some_and(|only| only != algorithm.name()) {
             continue;

@@ -1,7 +1,7 @@
 //! Compares every congestion control algorithm with Linux 6.1 on two paths
 //! (`data/kernel_controls.csv`, made by `yuzuri-eval simulation algorithms`).
 
-use super::{CONTROLS, Figures, PATHS, Path, saved, simulated_mean};
+use super::{Figures, PATHS, Path, TRACED_ALGORITHMS, saved, simulated_mean};
 use yuzuri_sim::cc::Algorithm;
 
 /// Maximum relative error per figure; for the number of reductions, the maximum absolute error.
@@ -13,32 +13,32 @@ struct Limits {
     reductions: f64,
     period: f64,
     /// For the windows before and after a reduction.
-    tooth: f64,
+    sawtooth: f64,
 }
 
 fn limits(algorithm: Algorithm) -> Limits {
-    let saw_tooth = Limits {
+    let sawtooth = Limits {
         goodput: 0.005,
         start: 0.02,
         cwnd: 0.01,
         srtt: 0.01,
         reductions: 1.0,
         period: 0.03,
-        tooth: 0.02,
+        sawtooth: 0.02,
     };
     match algorithm {
         // The overshoot of slow start determines when its last losses are repaired, and thus the
         // phase.
-        Algorithm::Hybla => Limits { start: 0.05, reductions: 1.0, period: 0.05, ..saw_tooth },
+        Algorithm::Hybla => Limits { start: 0.05, reductions: 1.0, period: 0.05, ..sawtooth },
         // One loss more or less in the last round makes the second of two recoveries early.
-        Algorithm::Highspeed => Limits { period: 0.1, ..saw_tooth },
+        Algorithm::Highspeed => Limits { period: 0.1, ..sawtooth },
         // Only two or three teeth: the phase affects the mean.
-        Algorithm::Illinois => Limits { cwnd: 0.02, srtt: 0.02, ..saw_tooth },
+        Algorithm::Illinois => Limits { cwnd: 0.02, srtt: 0.02, ..sawtooth },
         // The distance from the end of the queue is the same; the kernel's extra RTT changes the
         // number of packets counted as queued.
-        Algorithm::Vegas => Limits { cwnd: 0.015, srtt: 0.03, tooth: 0.04, ..saw_tooth },
+        Algorithm::Vegas => Limits { cwnd: 0.015, srtt: 0.03, sawtooth: 0.04, ..sawtooth },
         // The window rises when NV resets its minimum RTT, at random times.
-        Algorithm::Nv => Limits { cwnd: 0.02, srtt: 0.02, ..saw_tooth },
+        Algorithm::Nv => Limits { cwnd: 0.02, srtt: 0.02, ..sawtooth },
         // Backoff is random and depends on RTT differences of µs. Simulated RTTs are exact, so CDG
         // backs off more often when the queue is empty.
         Algorithm::Cdg => Limits {
@@ -48,10 +48,10 @@ fn limits(algorithm: Algorithm) -> Limits {
             srtt: 0.02,
             reductions: 3.0,
             period: 0.06,
-            tooth: 0.1,
+            sawtooth: 0.1,
         },
-        Algorithm::Bbr => Limits { cwnd: 0.03, srtt: 0.03, tooth: 0.04, ..saw_tooth },
-        _ => saw_tooth,
+        Algorithm::Bbr => Limits { cwnd: 0.03, srtt: 0.03, sawtooth: 0.04, ..sawtooth },
+        _ => sawtooth,
     }
 }
 
@@ -75,9 +75,9 @@ fn compare(algorithm: Algorithm, path: Path) -> Result<(), String> {
     close("mean window", |f| f.cwnd_mean, limits.cwnd);
     close("smoothed RTT", |f| f.srtt_ms, limits.srtt);
     close("period", |f| f.period_s, limits.period);
-    close("window before", |f| f.peak, limits.tooth);
-    close("window after", |f| f.trough, limits.tooth);
-    close("beta", Figures::beta, limits.tooth);
+    close("window before", |f| f.peak, limits.sawtooth);
+    close("window after", |f| f.trough, limits.sawtooth);
+    close("beta", Figures::beta, limits.sawtooth);
     if (simulation.reductions - kernel.reductions).abs() > limits.reductions {
         exceeded.push(format!("{} reductions, kernel {}", simulation.reductions, kernel.reductions));
     }
@@ -94,7 +94,7 @@ fn compare(algorithm: Algorithm, path: Path) -> Result<(), String> {
 fn every_algorithm_matches_the_kernel() {
     let mut exceeded = Vec::new();
     for path in PATHS {
-        for algorithm in CONTROLS {
+        for algorithm in TRACED_ALGORITHMS {
             exceeded.extend(compare(algorithm, path).err());
         }
     }
@@ -117,8 +117,10 @@ fn the_limits_distinguish_the_algorithms() {
         })
     };
     let mut pairs = Vec::new();
-    for (n, a) in CONTROLS.iter().enumerate() {
-        pairs.extend(CONTROLS[n + 1..].iter().filter(|b| alike(*a, **b)).map(|b| (a.name(), b.name())));
+    for (n, a) in TRACED_ALGORITHMS.iter().enumerate() {
+        pairs.extend(
+            TRACED_ALGORITHMS[n + 1..].iter().filter(|b| alike(*a, **b)).map(|b| (a.name(), b.name())),
+        );
     }
     // Without early congestion indication LP is Reno, and so is DCTCP without marks.
     assert_eq!(pairs, [("reno", "lp"), ("reno", "dctcp"), ("lp", "dctcp")]);

@@ -113,7 +113,8 @@ impl Direction {
                 repair.reduction.before += (start - from) as f32 / mss as f32;
             }
         }
-        let count = bytes.div_ceil(mss);
+        let ran_out = !bytes.is_multiple_of(mss);
+        let count = bytes / mss + u32::from(ran_out);
         self.window_trace.segments += u64::from(count);
         // A segment that immediately follows another has the same cause.
         if now - self.last_acted_ns < AT_ONCE_NS {
@@ -128,12 +129,12 @@ impl Direction {
                 if self.by_clock {
                     self.open.round.by_clock += count;
                 }
-                self.ran_out = bytes % mss != 0;
-                self.open.small += u32::from(self.ran_out);
-                self.measure(before, bytes, mss);
+                self.ran_out = ran_out;
+                self.open.small += u32::from(ran_out);
+                self.measure(before, ran_out, mss);
                 let flight = self.board.in_flight();
                 let handshake_ns = self.window_trace.handshake_rtt_us.map(|us| i64::from(us) * 1000);
-                let sent = SentPacket { segments: count, ran_out: self.ran_out, flight_bytes: flight };
+                let sent = SentPacket { segments: count, ran_out, flight_bytes: flight };
                 self.observations.sent(segment, sent, self.acted_passed, handshake_ns, self.capture_point);
                 let outstanding = self.board.nxt() - self.board.una();
                 if flight == outstanding {
@@ -184,7 +185,7 @@ impl Direction {
         if self.open.round.acks == 0 && self.open.round.sent == 0 {
             // The last acknowledgement ended the previous round, in which the sender ran out of
             // data.
-            if let Some(last) = self.window_trace.rounds.last_mut() {
+            if let Some(last) = self.rounds.last_mut() {
                 last.limits.application = true;
             }
         }
@@ -229,7 +230,7 @@ impl Direction {
             return None;
         }
         self.board.miss(start, now, u64::from(mss));
-        self.measure(nxt, mss, mss);
+        self.measure(nxt, false, mss);
         Some(nxt)
     }
 
@@ -290,13 +291,13 @@ impl Direction {
     }
 
     /// After data was sent: measures the flight.
-    fn measure(&mut self, before: u64, bytes: u32, mss: u32) {
+    fn measure(&mut self, before: u64, ran_out: bool, mss: u32) {
         let flight = self.board.in_flight();
         let open = &mut self.open;
         if flight > open.flight_bytes {
             open.flight_bytes = flight;
             open.receiver_full = self.window_end.saturating_sub(self.board.nxt()) < FULL * u64::from(mss);
-            open.ran_out = !bytes.is_multiple_of(mss);
+            open.ran_out = ran_out;
         }
         let disturbed = self.board.sacked_bytes() > 0 || self.duplicates > 0 || self.ece_unanswered;
         if self.repair.is_none() && !disturbed {

@@ -94,7 +94,7 @@ pub(super) fn upload(
             .run(|connection| received += read(connection, &mut streams))
             .map_err(|lost| failed(&lost))?;
         for end in [&mut sender, &mut receiver] {
-            end.speak().map_err(network)?;
+            end.exchange_datagrams().map_err(network)?;
         }
         let now = Instant::now();
         if now >= sample_at
@@ -217,7 +217,7 @@ impl End {
     }
 
     /// Sends all that may be sent now.
-    fn speak(&mut self) -> io::Result<()> {
+    fn exchange_datagrams(&mut self) -> io::Result<()> {
         let Some((_, connection)) = &mut self.connection else { return Ok(()) };
         loop {
             self.buffer.clear();

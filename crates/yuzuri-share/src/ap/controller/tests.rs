@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use yuzuri_gate::{ConnectionState, RttPart};
 
+mod thinning;
+
 const TICK: Duration = Duration::from_millis(500);
 
 /// Uploads that share a wire. Each keeps its window full; the queue is the flight in excess of the
@@ -23,6 +25,8 @@ pub(super) struct Wire {
     now: Duration,
     /// Segments lost per thousand.
     lost_permille: u64,
+    /// The queue is in front of the gate, for the air.
+    queue_on_air: bool,
 }
 
 impl Wire {
@@ -51,6 +55,7 @@ impl Wire {
             bounds: HashMap::new(),
             now: Duration::from_millis(1),
             lost_permille: 0,
+            queue_on_air: false,
         }
     }
 
@@ -79,13 +84,15 @@ impl Wire {
             flow.advertised_bytes = self.bounds.get(&flow.key).copied().unwrap_or(4_000_000);
             flow.room_bytes = Some((f64::from(flow.advertised_bytes) - window) as u32);
             let us = (rtt_s * 1e6) as u64;
+            let wire_us = (self.base_s * 1e6) as u64 - 1000;
             let add = |part: &mut RttPart, us: u64| {
                 part.samples += 20;
                 part.sum_us += 20 * us;
                 part.min_us = if part.min_us == 0 { us as u32 } else { part.min_us.min(us as u32) };
             };
-            add(&mut flow.wire, us - 1000);
-            add(&mut flow.air, 1000);
+            let air_us = if self.queue_on_air { us - wire_us } else { 1000 };
+            add(&mut flow.wire, us - air_us);
+            add(&mut flow.air, air_us);
         }
         self.wants.iter_mut().for_each(|wants| *wants = (*wants * 2.0).min(1_000_000.0));
     }
@@ -100,10 +107,14 @@ impl Wire {
         let now_ns = self.now.as_nanos() as u64;
         let plan =
             controller.tick(Moment::at(self.now), now_ns, &self.flows, &[], |_| StationLocation::default());
+        self.enforce(&plan);
+        plan
+    }
+
+    fn enforce(&mut self, plan: &Plan) {
         self.bounds.retain(|key, _| !plan.free.contains(key));
         let bounded = plan.flows.iter().filter(|(_, bound)| bound.bytes > 0);
         self.bounds.extend(bounded.map(|(key, bound)| (*key, bound.bytes)));
-        plan
     }
 }
 
@@ -318,37 +329,6 @@ fn bounds_are_released_step_by_step_until_a_loss() {
         assert!(steps < 20);
     }
     assert!(steps > 4, "{second} was let go at once");
-}
-
-/// Only on the selected radios, and only for bounded connections.
-#[test]
-fn acks_are_thinned_on_the_selected_slow_radios() {
-    use yuzuri_policy::{Aggregation, SlowRadio};
-    let radio = |rate_mbps: f64, aggregation: Aggregation| Some(RadioConfig { rate_mbps, aggregation });
-    let mut wire = Wire::new(20.0, 30.0, 4);
-    let mut controller =
-        Controller::new(PolicyConfig::default(), Rules { thin_acks: vec![SlowRadio::G], ..Rules::default() });
-    let mut plan = Plan::default();
-    for _ in 0..40 {
-        wire.pass();
-        let now_ns = wire.now.as_nanos() as u64;
-        plan = controller.tick(Moment::at(wire.now), now_ns, &wire.flows, &[], |station| {
-            let radio = match station.0[5] {
-                0 => radio(54.0, Aggregation::None),
-                1 => radio(65.0, Aggregation::Ht),
-                2 => radio(390.0, Aggregation::Vht),
-                _ => None,
-            };
-            StationLocation { radio, ..StationLocation::default() }
-        });
-    }
-    assert_eq!(plan.flows.len(), 4);
-    for (key, bound) in &plan.flows {
-        let is_g = *key == wire.flows[0].key;
-        assert_eq!(bound.thin_bytes, if is_g { 8 * 1448 } else { 0 }, "{key}");
-        assert!(bound.bytes > 0);
-    }
-    assert!(controller.release_all(&wire.flows).flows.iter().all(|(_, bound)| bound.thin_bytes == 0));
 }
 
 /// The rates of the stations' uploads under these rules, Mbit/s: over the second half of two

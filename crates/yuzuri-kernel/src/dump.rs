@@ -16,11 +16,11 @@ use std::time::Duration;
 use yuzuri_trace::{Event, Filter, Flow, FlowId, Hook, HookState, Place};
 
 /// How often a dump is repeated if sockets came or went meanwhile: one may be missing in it.
-const TRIES: u32 = 3;
+const MAX_TRIES: u32 = 3;
 
 /// What to look for.
 #[derive(Debug)]
-struct CensusRequest {
+struct DumpRequest {
     number: u32,
     filter: Filter,
     /// Flows held to be open, with their namespaces if these are known.
@@ -39,9 +39,9 @@ pub(crate) struct HeldOpen {
     pub(crate) lacks_inode: bool,
 }
 
-/// The result of a census.
+/// The result of a dump.
 #[derive(Default)]
-pub(crate) struct Counted {
+pub(crate) struct DumpResult {
     /// The number of its request.
     pub(crate) number: u32,
     /// When the last flow was read, `CLOCK_MONOTONIC`, nanoseconds.
@@ -59,42 +59,43 @@ pub(crate) struct Counted {
 }
 
 /// Lists all existing flows, once for each request.
-pub(crate) struct Census {
-    worker: Worker<CensusRequest, Counted>,
+pub(crate) struct DumpWorker {
+    worker: Worker<DumpRequest, DumpResult>,
     /// The number of the latest request.
     number: u32,
     /// The next request, which is sent when the worker is free.
-    next: Option<CensusRequest>,
+    next: Option<DumpRequest>,
 }
 
-impl Census {
+impl DumpWorker {
     /// # Errors
     /// If the system has no room for a thread.
-    pub(crate) fn new() -> std::io::Result<Census> {
-        let worker =
-            Worker::new("yuzuri-census", |order: CensusRequest, given: &Cancellation| count(&order, given))?;
-        Ok(Census { worker, number: 0, next: None })
+    pub(crate) fn new() -> std::io::Result<DumpWorker> {
+        let worker = Worker::new("yuzuri-dump", |request: DumpRequest, cancellation: &Cancellation| {
+            dump_flows(&request, cancellation)
+        })?;
+        Ok(DumpWorker { worker, number: 0, next: None })
     }
 
-    /// Requests a new census; one in progress is discarded.
-    pub(crate) fn order(&mut self, filter: &Filter) {
-        self.order_with(filter, Vec::new());
+    /// Requests a new dump; one in progress is discarded.
+    pub(crate) fn request_flows(&mut self, filter: &Filter) {
+        self.request_all(filter, Vec::new());
     }
 
     /// The same, and reports which of these flows have closed.
-    pub(crate) fn order_with(&mut self, filter: &Filter, held_open: Vec<HeldOpen>) {
+    pub(crate) fn request_all(&mut self, filter: &Filter, held_open: Vec<HeldOpen>) {
         self.request(filter, held_open, true);
     }
 
     /// Only reports which of these flows have closed, and which were accepted.
-    pub(crate) fn order_gone(&mut self, filter: &Filter, held_open: Vec<HeldOpen>) {
+    pub(crate) fn request_closed(&mut self, filter: &Filter, held_open: Vec<HeldOpen>) {
         self.request(filter, held_open, false);
     }
 
     fn request(&mut self, filter: &Filter, held_open: Vec<HeldOpen>, lists_flows: bool) {
         self.number = self.number.wrapping_add(1);
         let filter = filter.clone();
-        self.next = Some(CensusRequest { number: self.number, filter, held_open, lists_flows });
+        self.next = Some(DumpRequest { number: self.number, filter, held_open, lists_flows });
         self.send();
     }
 
@@ -112,17 +113,17 @@ impl Census {
     }
 
     /// The answer to the latest request, returned once.
-    pub(crate) fn take(&mut self) -> Option<Counted> {
-        let counted = self.worker.take();
+    pub(crate) fn take(&mut self) -> Option<DumpResult> {
+        let result = self.worker.take();
         self.send();
-        counted.filter(|counted| counted.number == self.number)
+        result.filter(|result| result.number == self.number)
     }
 
-    /// As [`Census::take`], waiting at most this long.
-    pub(crate) fn wait(&mut self, timeout: Duration) -> Option<Counted> {
-        let counted = if self.worker.is_free() { None } else { self.worker.wait(timeout) };
+    /// As [`DumpWorker::take`], waiting at most this long.
+    pub(crate) fn wait(&mut self, timeout: Duration) -> Option<DumpResult> {
+        let result = if self.worker.is_free() { None } else { self.worker.wait(timeout) };
         self.send();
-        counted.filter(|counted| counted.number == self.number)
+        result.filter(|result| result.number == self.number)
     }
 }
 
@@ -140,63 +141,63 @@ pub(crate) fn hook() -> Hook {
     Hook { name: "sock_diag".into(), provides: provides.into(), state }
 }
 
-fn count(order: &CensusRequest, given: &Cancellation) -> Counted {
+fn dump_flows(request: &DumpRequest, cancellation: &Cancellation) -> DumpResult {
     let started_ns = clock::mono_ns();
-    let mut counted = Counted { number: order.number, ..Counted::default() };
-    let mut there = ListedSockets::default();
+    let mut result = DumpResult { number: request.number, ..DumpResult::default() };
+    let mut listed = ListedSockets::default();
     // A group that was removed since the filter was set selects nothing.
-    if let Ok(scope) = Scope::new(&order.filter) {
+    if let Ok(scope) = Scope::new(&request.filter) {
         let place = Place::named(sampled::PLACE);
-        for space in spaces(&order.filter) {
-            if given.up() {
-                there.all_looked_at = false;
+        for namespace in namespaces(&request.filter) {
+            if cancellation.is_cancelled() {
+                listed.all_listed = false;
                 break;
             }
             // A namespace may end at any moment, and without CAP_SYS_ADMIN those of others are
             // inaccessible: the session records that.
-            let Some(sockets) = sockets_in(&space, !order.held_open.is_empty()) else {
-                there.all_looked_at = false;
+            let Some(sockets) = sockets_in(&namespace, !request.held_open.is_empty()) else {
+                listed.all_listed = false;
                 continue;
             };
-            there.add(space.number, &sockets);
-            if !order.lists_flows {
+            listed.add(namespace.number, &sockets);
+            if !request.lists_flows {
                 continue;
             }
             for socket in sockets {
-                let flow = sampled::identity(&socket, space.number, space.name.as_deref());
+                let flow = sampled::identity(&socket, namespace.number, namespace.name.as_deref());
                 // A connection that is being opened will be seen by hooks.
                 if is_synchronized(socket.state) && scope.may_match(&flow) {
-                    counted.flows.push((flow, sampled::sample(&socket, clock::mono_ns(), place)));
+                    result.flows.push((flow, sampled::sample(&socket, clock::mono_ns(), place)));
                 }
             }
         }
     }
-    let held_open = || order.held_open.iter();
-    counted.gone = held_open().filter(|flow| there.lacks(flow)).map(|flow| flow.id).collect();
+    let held_open = || request.held_open.iter();
+    result.gone = held_open().filter(|flow| listed.has_closed(flow)).map(|flow| flow.id).collect();
     let waiting = held_open().filter(|flow| flow.lacks_inode);
-    counted.accepted = waiting.filter_map(|flow| Some((flow.id, there.inode(flow.id)?))).collect();
-    counted.mono_ns = clock::mono_ns();
-    counted.took_ns = counted.mono_ns.saturating_sub(started_ns);
-    counted
+    result.accepted = waiting.filter_map(|flow| Some((flow.id, listed.inode(flow.id)?))).collect();
+    result.mono_ns = clock::mono_ns();
+    result.took_ns = result.mono_ns.saturating_sub(started_ns);
+    result
 }
 
 /// The existing sockets, as far as they were listed.
 struct ListedSockets {
-    spaces: HashSet<u32>,
+    namespaces: HashSet<u32>,
     /// The inode numbers by cookie; 0 if the connection is not accepted yet.
     inodes: HashMap<u64, u64>,
-    all_looked_at: bool,
+    all_listed: bool,
 }
 
 impl Default for ListedSockets {
     fn default() -> ListedSockets {
-        ListedSockets { spaces: HashSet::new(), inodes: HashMap::new(), all_looked_at: true }
+        ListedSockets { namespaces: HashSet::new(), inodes: HashMap::new(), all_listed: true }
     }
 }
 
 impl ListedSockets {
-    fn add(&mut self, space: u32, sockets: &[Socket]) {
-        self.spaces.insert(space);
+    fn add(&mut self, namespace: u32, sockets: &[Socket]) {
+        self.namespaces.insert(namespace);
         self.inodes.extend(sockets.iter().map(|socket| (socket.cookie, socket.inode)));
     }
 
@@ -207,37 +208,38 @@ impl ListedSockets {
 
     /// Whether the flow has certainly closed. Nothing is known about namespaces that could not be
     /// listed.
-    fn lacks(&self, flow: &HeldOpen) -> bool {
-        let examined =
-            flow.netns.map_or(self.all_looked_at && !self.spaces.is_empty(), |s| self.spaces.contains(&s));
+    fn has_closed(&self, flow: &HeldOpen) -> bool {
+        let examined = flow
+            .netns
+            .map_or(self.all_listed && !self.namespaces.is_empty(), |s| self.namespaces.contains(&s));
         examined && !self.inodes.contains_key(&flow.id.0)
     }
 }
 
 /// The namespaces named by a filter, or all.
-fn spaces(filter: &Filter) -> Vec<netns::NetNamespace> {
-    let mut spaces = netns::all();
+fn namespaces(filter: &Filter) -> Vec<netns::NetNamespace> {
+    let mut namespaces = netns::all();
     if !filter.netns.is_empty() {
         let wanted: HashSet<u32> = filter.netns.iter().filter_map(|name| netns::inode(name).ok()).collect();
-        spaces.retain(|space| wanted.contains(&space.number));
+        namespaces.retain(|namespace| wanted.contains(&namespace.number));
     }
-    spaces
+    namespaces
 }
 
-/// `surely`: every socket that exists throughout the call must be listed.
-fn sockets_in(space: &netns::NetNamespace, surely: bool) -> Option<Vec<Socket>> {
+/// `is_complete`: every socket that exists throughout the call must be listed.
+fn sockets_in(namespace: &netns::NetNamespace, is_complete: bool) -> Option<Vec<Socket>> {
     // The socket stays in the namespace where it was opened. Our own namespace needs no privilege
     // to enter.
     let mut diag =
-        if netns::is_own(space.number) { Diag::open().ok()? } else { netns::diag_in(space).ok()? };
+        if netns::is_own(namespace.number) { Diag::open().ok()? } else { netns::diag_in(namespace).ok()? };
     let mut sockets = Vec::new();
-    for _ in 0..TRIES {
+    for _ in 0..MAX_TRIES {
         sockets.clear();
         if !diag.dump_of_flows(&mut sockets).ok()? {
             break;
         }
     }
-    if surely {
+    if is_complete {
         // The kernel returns a dump piece by piece. If a socket of the same hash chain closes
         // between two pieces, the kernel silently skips another one. It is unlikely to skip the
         // same socket twice.

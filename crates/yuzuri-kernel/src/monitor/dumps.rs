@@ -1,30 +1,30 @@
-//! When the monitor takes a census, and how it processes the result.
+//! When the monitor takes a dump, and how it processes the result.
 
 use super::Monitor;
 use crate::{clock, owners};
 use std::time::Instant;
 use yuzuri_trace::Item;
 
-/// While records are lost, the interval at which a census checks which flows have closed.
+/// While records are lost, the interval at which a dump checks which flows have closed.
 const SWEEP_NS: u64 = 5_000_000_000;
-/// Otherwise, the shortest interval between two censuses.
+/// Otherwise, the shortest interval between two dumps.
 pub(super) const MIN_RECHECK_NS: u64 = 10_000_000_000;
-/// With many sockets the interval is longer: this many times the duration of a census.
+/// With many sockets the interval is longer: this many times the duration of a dump.
 const RECHECK_INTERVAL: u64 = 1000;
 
 impl Monitor {
-    /// Adds the result of a census once all records up to its time are read: a flow with an earlier
+    /// Adds the result of a dump once all records up to its time are read: a flow with an earlier
     /// event must first be known by its own record.
     pub(super) fn add_unrecorded_flows(&mut self, until_ns: u64, out: &mut Vec<Item>) {
         if !self.reader.is_holding()
-            && let Some(counted) = self.counted.take_if(|counted| counted.mono_ns <= until_ns)
+            && let Some(dump_result) = self.dump_result.take_if(|dump_result| dump_result.mono_ns <= until_ns)
         {
-            let wait_ns = counted.took_ns.saturating_mul(RECHECK_INTERVAL).max(MIN_RECHECK_NS);
-            self.recheck_due_ns = counted.mono_ns.saturating_add(wait_ns);
-            self.sampled += self.reader.add_unrecorded(counted, until_ns, out);
+            let wait_ns = dump_result.took_ns.saturating_mul(RECHECK_INTERVAL).max(MIN_RECHECK_NS);
+            self.recheck_due_ns = dump_result.mono_ns.saturating_add(wait_ns);
+            self.sampled += self.reader.add_unrecorded(dump_result, until_ns, out);
         }
-        if self.reader.asks_for_census(until_ns) {
-            self.census.order(&self.filter);
+        if self.reader.needs_dump(until_ns) {
+            self.dump_worker.request_flows(&self.filter);
         }
     }
 
@@ -37,51 +37,51 @@ impl Monitor {
         (0..self.rings.cpus()).map(lost).sum()
     }
 
-    /// Requests a census if records were lost since the last: a close may have been among them.
+    /// Requests a dump if records were lost since the last: a close may have been among them.
     pub(super) fn sweep(&mut self, now_ns: u64) {
         let lost = self.lost();
-        if lost == self.swept_lost || now_ns < self.sweep_due_ns || self.counts() {
+        if lost == self.swept_lost || now_ns < self.sweep_due_ns || self.awaits_any_dump() {
             return;
         }
         self.swept_lost = lost;
         self.sweep_due_ns = now_ns.saturating_add(SWEEP_NS);
-        self.reader.expect_census();
+        self.reader.expect_dump();
         self.reader.expect_no_more_losses();
-        self.census.order_with(&self.filter, self.reader.held_open());
+        self.dump_worker.request_all(&self.filter, self.reader.held_open());
     }
 
-    /// Looks for closed flows if the last census was long ago: a kernel that skips a run of our
+    /// Looks for closed flows if the last dump was long ago: a kernel that skips a run of our
     /// program does not always count it. After losses, `sweep` does it.
     pub(super) fn recheck(&mut self, now_ns: u64) {
-        if now_ns >= self.recheck_due_ns && self.lost() == self.swept_lost && !self.counts() {
-            self.reader.expect_census();
-            self.census.order_gone(&self.filter, self.reader.held_open());
+        if now_ns >= self.recheck_due_ns && self.lost() == self.swept_lost && !self.awaits_any_dump() {
+            self.reader.expect_dump();
+            self.dump_worker.request_closed(&self.filter, self.reader.held_open());
         }
     }
 
-    /// Whether a census is in progress.
-    pub(super) fn counts(&self) -> bool {
-        self.reader.awaits_census() || self.counted.is_some() || self.census.is_due()
+    /// Whether a dump is in progress.
+    pub(super) fn awaits_any_dump(&self) -> bool {
+        self.reader.awaits_dump() || self.dump_result.is_some() || self.dump_worker.is_due()
     }
 
     /// The end: waits for lookups in progress.
     pub(super) fn conclude(&mut self, out: &mut Vec<Item>) {
         let until = Instant::now() + owners::LAST_WAIT;
-        self.wait_for_census(until);
+        self.wait_for_dump(until);
         self.add_unrecorded_flows(clock::mono_ns(), out);
         self.sweep(u64::MAX);
-        self.wait_for_census(until);
+        self.wait_for_dump(until);
         self.add_unrecorded_flows(clock::mono_ns(), out);
         self.reader.conclude(until, out);
         self.add_unrecorded_flows(clock::mono_ns(), out);
         // Now that owners are known, a filter for them may select more.
-        self.wait_for_census(until);
+        self.wait_for_dump(until);
         self.add_unrecorded_flows(clock::mono_ns(), out);
     }
 
-    fn wait_for_census(&mut self, until: Instant) {
-        while self.counted.is_none() && self.census.is_due() && Instant::now() < until {
-            self.counted = self.census.wait(until.saturating_duration_since(Instant::now()));
+    fn wait_for_dump(&mut self, until: Instant) {
+        while self.dump_result.is_none() && self.dump_worker.is_due() && Instant::now() < until {
+            self.dump_result = self.dump_worker.wait(until.saturating_duration_since(Instant::now()));
         }
     }
 }
@@ -110,7 +110,7 @@ mod tests {
         let mut items = Vec::new();
         let known = eventually(|| {
             monitor.read(&mut items);
-            monitor.remembered() == 2 && !monitor.reader.awaits_census()
+            monitor.known_flows() == 2 && !monitor.reader.awaits_dump()
         });
         assert!(known, "{items:#?}");
         // As if the kernel had skipped all runs.
@@ -124,7 +124,7 @@ mod tests {
             items.iter().filter(|item| not_seen(item)).count() == 2
         });
         assert!(closed, "{items:#?}");
-        assert_eq!(monitor.remembered(), 0);
+        assert_eq!(monitor.known_flows(), 0);
         assert!(monitor.recheck_due_ns > clock::mono_ns(), "the next one is due later");
     }
 }

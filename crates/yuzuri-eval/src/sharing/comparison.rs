@@ -35,7 +35,7 @@ impl Figures {
         Figures {
             total_mbps: results.goodputs_total().iter().sum(),
             jain: results.jain_of_alone(&alone_bps(setting)),
-            inside: mean(&rates[..rates.len() - setting.outside]) / mean(&rates),
+            inside: mean(&rates[..rates.len() - setting.outsider_count]) / mean(&rates),
             rtt_ms: results.terminals.iter().map(|t| t.srtt_mean_ms).sum::<f64>() / terminals,
             retransmitted: results.retransmitted_share(),
             timeouts: results.timeouts() as f64,
@@ -68,7 +68,7 @@ pub struct Row {
 
 /// Executes all runs; `progress` receives the number of finished runs and of all. `None` if it was
 /// stopped.
-pub fn contest(
+pub fn comparison(
     settings: &[Setting],
     contenders: &[Contender],
     seeds: u64,

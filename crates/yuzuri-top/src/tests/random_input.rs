@@ -1,6 +1,6 @@
 //! Random keys in random order.
 
-use super::{Bench, filled};
+use super::{TestScreen, filled};
 use crate::app::{App, Events, View};
 use crate::clock::Clock;
 use crate::theme::Theme;
@@ -12,7 +12,7 @@ use yuzuri_trace::Source;
 
 thread_local! {
     /// One model for all cases: filling it costs more than drawing.
-    static SHARED: RefCell<Option<Bench>> = const { RefCell::new(None) };
+    static SHARED: RefCell<Option<TestScreen>> = const { RefCell::new(None) };
 }
 
 /// Flows and seconds of the alternative models.
@@ -23,7 +23,7 @@ enum Step {
     Key(KeyCode, bool),
     Resize(u16, u16),
     /// Another model, like after a replay seek or when flows disappear.
-    LiveModel(usize),
+    Model(usize),
     Wait(u64),
 }
 
@@ -40,7 +40,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         20 => (code, prop::bool::weighted(0.05)).prop_map(|(code, ctrl)| Step::Key(code, ctrl)),
         3 => (0u16..220, 0u16..70).prop_map(|(w, h)| Step::Resize(w, h)),
-        1 => (0..MODELS.len()).prop_map(Step::LiveModel),
+        1 => (0..MODELS.len()).prop_map(Step::Model),
         1 => (0u64..3000).prop_map(Step::Wait),
     ]
 }
@@ -51,35 +51,35 @@ proptest! {
     /// For any keys, sizes and model changes: no panic, and a chosen flow stays chosen while it
     /// exists.
     #[test]
-    fn nothing_breaks_the_screen(steps in prop::collection::vec(step(), 1..60)) {
+    fn random_input_does_not_panic(steps in prop::collection::vec(step(), 1..60)) {
         SHARED.with_borrow_mut(|shared| -> Result<(), TestCaseError> {
-            let bench = shared.get_or_insert_with(Bench::small);
-            bench.app = App::new(Theme::DARK, Clock::Utc);
+            let test_screen = shared.get_or_insert_with(TestScreen::small);
+            test_screen.app = App::new(Theme::DARK, Clock::Utc);
             for step in steps {
                 match step {
                     Step::Key(code, ctrl) => {
                         let modifiers = if ctrl { KeyModifiers::CONTROL } else { KeyModifiers::NONE };
-                        bench.app.key(KeyEvent::new(code, modifiers), &bench.control, bench.elapsed);
-                        bench.control.calls();
+                        test_screen.app.key(KeyEvent::new(code, modifiers), &test_screen.control, test_screen.elapsed);
+                        test_screen.control.calls();
                     }
-                    Step::Resize(w, h) => bench.size = (w, h),
-                    Step::LiveModel(n) => {
+                    Step::Resize(w, h) => test_screen.size = (w, h),
+                    Step::Model(n) => {
                         let (flows, seconds) = MODELS[n];
-                        *bench.model.lock() = filled(flows, seconds, Source::Events, false);
+                        *test_screen.model.lock() = filled(flows, seconds, Source::Events, false);
                     }
-                    Step::Wait(ms) => bench.elapsed += Duration::from_millis(ms),
+                    Step::Wait(ms) => test_screen.elapsed += Duration::from_millis(ms),
                 }
-                let chosen = bench.app.chosen;
-                bench.draw();
+                let chosen = test_screen.app.chosen;
+                test_screen.draw();
                 if let Some(chosen) = chosen
-                    && bench.order().contains(&chosen)
+                    && test_screen.order().contains(&chosen)
                 {
-                    prop_assert_eq!(bench.app.chosen, Some(chosen));
-                    prop_assert_eq!(bench.app.marked().map(|at| bench.order()[at]), Some(chosen));
-                    let rows = bench.app.table_top..bench.app.table_top + bench.app.table_rows;
-                    let drawn = bench.app.view == View::Table && bench.app.events == Events::Off
-                        && bench.app.help.is_none() && bench.size.0 >= 60 && bench.size.1 >= 15;
-                    prop_assert!(!drawn || rows.contains(&bench.app.marked().unwrap()));
+                    prop_assert_eq!(test_screen.app.chosen, Some(chosen));
+                    prop_assert_eq!(test_screen.app.marked().map(|at| test_screen.order()[at]), Some(chosen));
+                    let rows = test_screen.app.table_top..test_screen.app.table_top + test_screen.app.table_rows;
+                    let drawn = test_screen.app.view == View::Table && test_screen.app.events == Events::Off
+                        && test_screen.app.help.is_none() && test_screen.size.0 >= 60 && test_screen.size.1 >= 15;
+                    prop_assert!(!drawn || rows.contains(&test_screen.app.marked().unwrap()));
                 }
             }
             Ok(())

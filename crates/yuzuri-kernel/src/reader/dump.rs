@@ -1,13 +1,13 @@
-//! Flows that only a census reports: silent ones, and those whose close was lost.
+//! Flows that only a dump reports: silent ones, and those whose close was lost.
 
 use super::Reader;
 use super::owners::{Search, Undecided};
-use crate::census::{Counted, HeldOpen};
+use crate::dump::{DumpResult, HeldOpen};
 use crate::sampled;
 use std::sync::Arc;
 use yuzuri_trace::{Event, Flow, FlowId, Item, Place};
 
-/// The state of the census.
+/// The state of the dump.
 #[derive(PartialEq, Eq)]
 pub(super) enum Awaited {
     No,
@@ -18,9 +18,9 @@ pub(super) enum Awaited {
 }
 
 impl Reader {
-    /// A census for the current filter begins.
-    pub(crate) fn expect_census(&mut self) {
-        self.census = Awaited::First;
+    /// A dump for the current filter begins.
+    pub(crate) fn expect_dump(&mut self) {
+        self.dump_state = Awaited::First;
         self.closed.clear();
     }
 
@@ -29,14 +29,14 @@ impl Reader {
         self.lossy = true;
     }
 
-    /// A census in progress covers everything that was lost.
+    /// A dump in progress covers everything that was lost.
     pub(crate) fn expect_no_more_losses(&mut self) {
         self.lossy = false;
     }
 
-    /// Whether a census is in progress.
-    pub(crate) fn awaits_census(&self) -> bool {
-        self.census != Awaited::No
+    /// Whether a dump is in progress.
+    pub(crate) fn awaits_dump(&self) -> bool {
+        self.dump_state != Awaited::No
     }
 
     /// The flows held to be open.
@@ -65,7 +65,7 @@ impl Reader {
         }
     }
 
-    /// Closes the flows that a census found closed, unless their close was read meanwhile.
+    /// Closes the flows that a dump found closed, unless their close was read meanwhile.
     fn close_gone(&mut self, gone: &[FlowId], mono_ns: u64, out: &mut Vec<Item>) -> u64 {
         let place = Place::named(sampled::PLACE);
         let mut records = 0;
@@ -76,7 +76,7 @@ impl Reader {
             if was_open {
                 self.searches.remove(id);
                 self.owners_known.remove(id);
-                self.unshown.remove(id);
+                self.awaiting_record.remove(id);
                 out.push(Item::Event(Event::close_not_seen(*id, mono_ns, place)));
                 records += 1;
             }
@@ -84,34 +84,39 @@ impl Reader {
         records
     }
 
-    /// Whether another census is worthwhile because owners were found; it is expected from now on.
-    pub(crate) fn asks_for_census(&mut self, now_ns: u64) -> bool {
-        if self.unshown.is_empty() || self.census != Awaited::No || now_ns < self.show_due_ns {
+    /// Whether another dump is worthwhile because owners were found; it is expected from now on.
+    pub(crate) fn needs_dump(&mut self, now_ns: u64) -> bool {
+        if self.awaiting_record.is_empty() || self.dump_state != Awaited::No || now_ns < self.show_due_ns {
             return false;
         }
-        // Flows that the census does not find have closed.
-        let unshown = std::mem::take(&mut self.unshown);
-        let asks = unshown.iter().any(|id| !self.flows.contains_key(id));
+        // Flows that the dump does not find have closed.
+        let awaiting_record = std::mem::take(&mut self.awaiting_record);
+        let asks = awaiting_record.iter().any(|id| !self.flows.contains_key(id));
         if asks {
-            self.census = Awaited::Again;
+            self.dump_state = Awaited::Again;
         }
         asks
     }
 
-    /// Adds the flows that a census found and no hook has reported, as records of the time
+    /// Adds the flows that a dump found and no hook has reported, as records of the time
     /// `mono_ns`, up to which all hook records have been processed: so each flow's records stay in
     /// order. Returns the number of records.
-    pub(crate) fn add_unrecorded(&mut self, counted: Counted, mono_ns: u64, out: &mut Vec<Item>) -> u64 {
+    pub(crate) fn add_unrecorded(
+        &mut self,
+        dump_result: DumpResult,
+        mono_ns: u64,
+        out: &mut Vec<Item>,
+    ) -> u64 {
         let needs_owner = self.by_owner.needs_owner();
-        let mut records = self.close_gone(&counted.gone, mono_ns, out);
-        self.note_accepted(&counted.accepted);
-        for (mut flow, event) in counted.flows {
+        let mut records = self.close_gone(&dump_result.gone, mono_ns, out);
+        self.note_accepted(&dump_result.accepted);
+        for (mut flow, event) in dump_result.flows {
             if self.flows.contains_key(&flow.id) || self.closed.contains(&flow.id) {
                 continue;
             }
             flow.owner = self.owners_known.remove(&flow.id);
-            // A second census does not find flows whose owner is still worth a search.
-            let searched = flow.owner.is_none() && flow.inode != 0 && self.census != Awaited::Again;
+            // A second dump does not find flows whose owner is still worth a search.
+            let searched = flow.owner.is_none() && flow.inode != 0 && self.dump_state != Awaited::Again;
             if searched {
                 self.searches.entry(flow.id).or_insert(Search { tries: 0, next_ns: 0 });
             }
@@ -133,7 +138,7 @@ impl Reader {
             out.push(Item::Event(Event { mono_ns, ..event }));
             records += 2;
         }
-        self.census = Awaited::No;
+        self.dump_state = Awaited::No;
         self.closed.clear();
         records
     }

@@ -4,7 +4,7 @@
 /// median is accurate to 0.8 %. Minimum and maximum are exact. Takes about 30 kB, whatever the
 /// number of values.
 #[derive(Debug, Clone)]
-pub(crate) struct Spread {
+pub(crate) struct RateHistogram {
     bins: Vec<u64>,
     count: u64,
     min: u64,
@@ -25,13 +25,13 @@ fn midpoint(class: usize) -> u64 {
     (low << power) + (1u64 << power) / 2
 }
 
-impl Default for Spread {
+impl Default for RateHistogram {
     fn default() -> Self {
-        Spread { bins: vec![0; bin(u64::MAX) + 1], count: 0, min: u64::MAX, max: 0 }
+        RateHistogram { bins: vec![0; bin(u64::MAX) + 1], count: 0, min: u64::MAX, max: 0 }
     }
 }
 
-impl Spread {
+impl RateHistogram {
     pub(crate) fn add(&mut self, value: u64) {
         self.bins[bin(value)] += 1;
         self.count += 1;
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn no_values_have_no_median() {
-        assert_eq!(Spread::default().min_median_max(), None);
+        assert_eq!(RateHistogram::default().min_median_max(), None);
     }
 
     proptest! {
@@ -68,12 +68,12 @@ mod tests {
         fn the_median_is_close_and_minimum_and_maximum_are_exact(mut values in proptest::collection::vec(
             prop_oneof![any::<u64>(), 0u64..1000, 1_000_000u64..20_000_000_000], 1..200
         )) {
-            let mut spread = Spread::default();
+            let mut throughput_histogram = RateHistogram::default();
             for &value in &values {
-                spread.add(value);
+                throughput_histogram.add(value);
             }
             values.sort_unstable();
-            let (min, median, max) = spread.min_median_max().unwrap();
+            let (min, median, max) = throughput_histogram.min_median_max().unwrap();
             let exact = values[(values.len() - 1) / 2];
             prop_assert_eq!((min, max), (values[0], values[values.len() - 1]));
             prop_assert!(median.abs_diff(exact) as f64 <= exact as f64 * 0.008 + 0.5, "{} {}", median, exact);

@@ -1,7 +1,7 @@
 //! Detects the sawtooth of a window.
 
 /// The reductions of a sawtooth.
-pub struct SawTooth {
+pub struct Sawtooth {
     /// Mean window before and after a reduction; NaN without any.
     pub peak: f64,
     pub trough: f64,
@@ -11,8 +11,8 @@ pub struct SawTooth {
 }
 
 /// Finds the reductions in windows with their times, s. A reduction is a fall below the fraction
-/// `falls_to` of the running maximum, compared with the next minimum.
-pub fn saw_tooth(windows: &[(f64, f64)], falls_to: f64) -> SawTooth {
+/// `minima` of the running maximum, compared with the next minimum.
+pub fn sawtooth(windows: &[(f64, f64)], minima: f64) -> Sawtooth {
     let (mut peaks, mut troughs, mut times) = (Vec::new(), Vec::new(), Vec::new());
     let (mut top, mut bottom, mut falling) = (windows[0].1, windows[0].1, false);
     for (t_s, cwnd) in windows.iter().copied() {
@@ -23,7 +23,7 @@ pub fn saw_tooth(windows: &[(f64, f64)], falls_to: f64) -> SawTooth {
                 top = cwnd;
             }
             bottom = bottom.min(cwnd);
-        } else if cwnd < falls_to * top {
+        } else if cwnd < minima * top {
             peaks.push(top);
             times.push(t_s);
             falling = true;
@@ -33,7 +33,7 @@ pub fn saw_tooth(windows: &[(f64, f64)], falls_to: f64) -> SawTooth {
         }
     }
     let mean_of = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    SawTooth {
+    Sawtooth {
         peak: mean_of(&peaks),
         trough: mean_of(&troughs),
         // CUBIC's fast convergence alternates short and long periods, so two periods are averaged.

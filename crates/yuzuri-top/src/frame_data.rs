@@ -8,7 +8,7 @@ use yuzuri_view::order::{self, SortValues};
 use yuzuri_view::{LiveModel, Row, SortKey};
 
 /// Maximum points of a sparkline: 15 s.
-pub(crate) const SPARK: usize = 30;
+pub(crate) const SPARKLINE_POINTS: usize = 30;
 
 /// The name of a bottleneck that several flows share: a word, so that its flows can be found by it.
 pub(crate) fn bottleneck_name(number: usize) -> String {
@@ -33,12 +33,12 @@ pub(crate) struct Line {
     /// The number of the bottleneck that it shares with other flows, if that is known.
     pub(crate) bottleneck: Option<usize>,
     /// Newest last.
-    pub(crate) spark_bps: Vec<f32>,
+    pub(crate) sparkline_bps: Vec<f32>,
 }
 
 impl Line {
     fn of(row: &Row, now_ns: u64) -> Line {
-        let skip = row.spark_rate_bps.len().saturating_sub(SPARK);
+        let skip = row.spark_rate_bps.len().saturating_sub(SPARKLINE_POINTS);
         Line {
             flow: row.flow.clone(),
             last: row.last,
@@ -49,7 +49,7 @@ impl Line {
             limit: row.limited_by(now_ns),
             remote_name: None,
             bottleneck: None,
-            spark_bps: row.spark_rate_bps.iter().skip(skip).copied().collect(),
+            sparkline_bps: row.spark_rate_bps.iter().skip(skip).copied().collect(),
         }
     }
 
@@ -172,7 +172,7 @@ pub(crate) struct FrameData {
     pub(crate) account: Option<Arc<Account>>,
     pub(crate) now_ns: u64,
     pub(crate) wall_offset_ns: i64,
-    pub(crate) forgotten: u64,
+    pub(crate) discarded_flows: u64,
     /// All flows of the model.
     pub(crate) lines: Vec<Line>,
     pub(crate) log: Log,
@@ -190,7 +190,7 @@ impl FrameData {
             account: model.account().cloned(),
             now_ns,
             wall_offset_ns: model.wall_offset_ns(),
-            forgotten: model.forgotten(),
+            discarded_flows: model.discarded_flows(),
             lines: model.rows().map(|row| Line::of(row, now_ns)).collect(),
             log,
         }

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use yuzuri_netmodel::Time;
 use yuzuri_policy::Phase;
 use yuzuri_sim::cc::Bounds;
-use yuzuri_sim::{Fixed, ScenarioError};
+use yuzuri_sim::{FixedBounds, ScenarioError};
 use yuzuri_stats::quantile;
 
 /// The smallest window that the policy sets, segments: with a smaller one, delayed ACKs stall a
@@ -20,7 +20,7 @@ const CHANGES_FOR_MS: u64 = 5_000;
 
 /// The parts of a mean queue, ms, by the state of the group at the time.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Parts {
+pub struct QueueByState {
     /// In start-up.
     pub start_up_ms: f64,
     /// In the 5 s after the wire or radios changed.
@@ -35,7 +35,7 @@ pub struct Parts {
 pub struct Sums {
     from: Time,
     changes: Vec<Time>,
-    sum: Parts,
+    sum: QueueByState,
     samples: usize,
 }
 
@@ -45,7 +45,7 @@ impl Sums {
         Sums {
             from: at(drawn.scenario.warm_up_ms),
             changes: drawn.scenario.changes.iter().map(|change| at(change.at_ms)).collect(),
-            sum: Parts::default(),
+            sum: QueueByState::default(),
             samples: 0,
         }
     }
@@ -67,9 +67,9 @@ impl Sums {
         self.samples += queues_ms.len();
     }
 
-    pub fn mean(&self) -> Parts {
+    pub fn mean(&self) -> QueueByState {
         let of = |sum: f64| sum / self.samples.max(1) as f64;
-        Parts {
+        QueueByState {
             start_up_ms: of(self.sum.start_up_ms),
             change_ms: of(self.sum.change_ms),
             standing_ms: of(self.sum.standing_ms),
@@ -86,7 +86,7 @@ impl Sums {
 /// None for drawn settings.
 pub fn with_min_windows(drawn: &Drawn) -> Result<Figures, ScenarioError> {
     let bounds = Bounds { upper: Some(MIN_WINDOW), ..Bounds::default() };
-    let mut least = Fixed(vec![bounds; drawn.phys.len() - drawn.outside]);
+    let mut least = FixedBounds(vec![bounds; drawn.phys.len() - drawn.outsider_count]);
     Figures::of(drawn, &drawn.scenario, &mut least)
 }
 
@@ -134,20 +134,20 @@ pub fn table(outcomes: &[Outcome]) -> String {
         .collect();
     long.sort_by(|a, b| b.shared.queue_ms.total_cmp(&a.shared.queue_ms));
     for outcome in long {
-        let parts = outcome.parts;
+        let queue_by_state = outcome.queue_by_state;
         let numbers = [
             outcome.cubic.queue_ms,
             outcome.shared.queue_ms,
             outcome.oracle.queue_ms,
             outcome.min_windows.queue_ms,
-            parts.start_up_ms,
-            parts.change_ms,
-            parts.standing_ms,
-            parts.held_ms,
+            queue_by_state.start_up_ms,
+            queue_by_state.change_ms,
+            queue_by_state.standing_ms,
+            queue_by_state.held_ms,
         ];
         let numbers = numbers.map(|ms| format!("{ms:.0}")).join(" | ");
         let downloads = if outcome.classes.contains(&"downloads") { ", downloads" } else { "" };
-        let _ = writeln!(text, "| {} | {numbers} | {}{downloads} |", outcome.number, outcome.words);
+        let _ = writeln!(text, "| {} | {numbers} | {}{downloads} |", outcome.number, outcome.description);
     }
     text
 }
@@ -159,7 +159,8 @@ mod tests {
     #[test]
     fn a_queue_is_attributed_to_the_phase_that_caused_it() {
         let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
-        let mut sums = Sums { from: at(5_000), changes: vec![at(10_000)], sum: Parts::default(), samples: 0 };
+        let mut sums =
+            Sums { from: at(5_000), changes: vec![at(10_000)], sum: QueueByState::default(), samples: 0 };
         sums.add(at(4_500), Phase::StartUp, &[999.0]);
         sums.add(at(5_000), Phase::StartUp, &[100.0]);
         sums.add(at(9_500), Phase::Hold, &[10.0]);
@@ -167,9 +168,14 @@ mod tests {
         sums.add(at(14_999), Phase::Hold, &[40.0]);
         sums.add(at(15_000), Phase::Contend, &[50.0]);
         sums.add(at(20_000), Phase::Contend, &[]);
-        let parts = sums.mean();
+        let queue_by_state = sums.mean();
         assert_eq!(
-            [parts.start_up_ms, parts.change_ms, parts.standing_ms, parts.held_ms],
+            [
+                queue_by_state.start_up_ms,
+                queue_by_state.change_ms,
+                queue_by_state.standing_ms,
+                queue_by_state.held_ms
+            ],
             [20.0, 48.0, 10.0, 2.0]
         );
     }
