@@ -116,6 +116,7 @@ fn limits_of(recording: &Path) -> LimitTimes {
     let mut times = LimitTimes::default();
     for flow in flows.values() {
         Limit::ALL.into_iter().for_each(|limit| times.add(limit, flow.times().time_us(limit)));
+        assert_eq!(flow.largest_window_bytes(), 0, "the window of a simulated receiver never limits");
     }
     times
 }

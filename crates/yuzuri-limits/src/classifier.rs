@@ -197,7 +197,9 @@ impl Classifier {
         // If the device's queueing discipline paces (fq), segments waiting for their time are in
         // the device.
         let paced = self.pace.holds(seen) == Some(true);
-        if !(paced && seen.pacing_wait_us.is_none()) && seen.device_is_full() {
+        let waits_in_device = paced && seen.pacing_wait_us.is_none();
+        let device_full = seen.device_is_full().filter(|_| !waits_in_device);
+        if device_full == Some(true) {
             return Limit::OwnDevice;
         }
         // A late timer, or an observer that does not know for how long pacing holds.
@@ -206,6 +208,9 @@ impl Classifier {
         }
         if seen.own_rate == Some(true) {
             return Limit::SenderRate;
+        }
+        if device_full.is_none() {
+            return Limit::Unknown;
         }
         let room_bytes = cwnd_room_bytes.min(receiver_room_bytes);
         let by_cwnd = cwnd_room_bytes <= receiver_room_bytes;

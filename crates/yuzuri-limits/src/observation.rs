@@ -2,6 +2,15 @@
 
 use yuzuri_cca::{CaState, CcaKind};
 
+/// The least number of segments that TCP passes to the device at a time, if it has as many
+/// (`tcp_min_tso_segs`).
+const MIN_TSO_SEGMENTS: u64 = 2;
+/// The most that TCP passes to the device at a time (`sk_gso_max_size`: GSO_LEGACY_MAX_SIZE without
+/// MAX_TCP_HEADER and one byte).
+const MAX_GSO_BYTES: u64 = 65_536 - 321;
+/// The part of it on short paths halves with each 512 µs of the minimum RTT (`tcp_tso_rtt_log`).
+const TSO_RTT_LOG: u32 = 9;
+
 /// When, within TCP's processing, the observation was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Moment {
@@ -137,16 +146,33 @@ impl Observation {
     }
 
     /// Whether TCP small queues hold segments back. An observer without the kernel's mark applies
-    /// its criterion: the device holds more than the pacing rate sends in 1 ms (`sk_pacing_shift`),
-    /// and more than two segments.
-    pub fn device_is_full(&self) -> bool {
-        self.device_full.unwrap_or_else(|| {
-            let (Some(memory_bytes), Some(rate_bps)) = (self.device_memory_bytes, self.pacing_rate_bps)
-            else {
-                return false;
-            };
-            memory_bytes > (rate_bps / 8 / 1024).max(2 * u64::from(self.mss_bytes))
-        })
+    /// its criterion (`tcp_small_queue_check`): the device holds more than the pacing rate sends in
+    /// 1 ms (`sk_pacing_shift`), and more than two of the segments that TCP passes to it. `None`:
+    /// possibly, since the size of these is not known.
+    pub fn device_is_full(&self) -> Option<bool> {
+        if self.device_full.is_some() {
+            return self.device_full;
+        }
+        let (Some(memory_bytes), Some(rate_bps)) = (self.device_memory_bytes, self.pacing_rate_bps) else {
+            return Some(false);
+        };
+        let paced_bytes = rate_bps / 8 / 1024;
+        let [least_bytes, most_bytes] = self.tso_bytes(paced_bytes).map(|bytes| paced_bytes.max(2 * bytes));
+        match memory_bytes {
+            _ if memory_bytes > most_bytes => Some(true),
+            _ if memory_bytes > least_bytes => None,
+            _ => Some(false),
+        }
+    }
+
+    /// How much TCP passes to the device at a time, least and most (`tcp_tso_autosize`). Since
+    /// Linux 5.18 it is more on short paths. `paced_bytes`: what the pacing rate sends in 1 ms.
+    fn tso_bytes(&self, paced_bytes: u64) -> [u64; 2] {
+        let mss_bytes = u64::from(self.mss_bytes.max(1));
+        let halvings = self.min_rtt_us.map_or(u32::MAX, |min_rtt_us| min_rtt_us >> TSO_RTT_LOG);
+        let by_rtt_bytes = MAX_GSO_BYTES.checked_shr(halvings).unwrap_or(0);
+        let autosize_bytes = (paced_bytes + by_rtt_bytes).min(MAX_GSO_BYTES);
+        [1, autosize_bytes / mss_bytes].map(|segments| segments.max(MIN_TSO_SEGMENTS) * mss_bytes)
     }
 
     /// Room in the receiver's window, bytes.

@@ -199,16 +199,21 @@ fn the_kernels_own_values_decide() {
 
 #[test]
 fn a_full_device_is_recognised_by_the_memory_in_it() {
-    let polled = |device_memory_bytes| {
+    let polled = |device_memory_bytes, min_rtt_us| {
         move |t| Observation {
             moment: Moment::Polled,
             device_memory_bytes: Some(device_memory_bytes),
             pacing_rate_bps: Some(40_000_000),
+            min_rtt_us: Some(min_rtt_us),
             ..roomy(t)
         }
     };
-    assert_eq!(steady(polled(10_000)), Limit::OwnDevice);
-    assert_eq!(steady(polled(0)), Limit::Unknown);
+    assert_eq!(steady(polled(10_000, 20_000)), Limit::OwnDevice);
+    assert_eq!(steady(polled(0, 20_000)), Limit::Unknown);
+    // On a path of 1.2 ms, TCP passes 21 kB to the device at a time: one of these holds nothing
+    // back, two do.
+    assert_eq!(steady(polled(21_832, 1_178)), Limit::Unknown);
+    assert_eq!(steady(polled(43_664, 1_178)), Limit::OwnDevice);
 }
 
 #[test]

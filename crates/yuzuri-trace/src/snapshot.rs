@@ -42,8 +42,9 @@ macro_rules! numbers {
                 reordering: u32 => reordering, "segments", "reordering";
                 /// Maximum segment size for sending.
                 mss: u32 => mss_bytes, "bytes", "mss_cache";
-                /// The other end's advertised window.
-                snd_wnd: u32 => snd_wnd_bytes, "bytes", "snd_wnd";
+                /// The other end's advertised window; `u32::MAX` where unknown, or where it never
+                /// limits (a simulated receiver).
+                snd_wnd: u32 => snd_wnd_bytes, "bytes", "snd_wnd", null u32::MAX, "unknown, or never limits (simulated)";
                 /// Our advertised window.
                 rcv_wnd: u32 => rcv_wnd_bytes, "bytes", "rcv_wnd";
                 /// Memory of the send queue, with the kernel's overhead.
@@ -222,6 +223,11 @@ impl Snapshot {
     /// Written by the application and not yet sent, bytes, if it is known.
     pub fn known_notsent_bytes(&self) -> Option<u32> {
         (self.notsent != u32::MAX).then_some(self.notsent)
+    }
+
+    /// The other end's advertised window, bytes, if it is known and can limit.
+    pub fn known_snd_wnd_bytes(&self) -> Option<u32> {
+        (self.snd_wnd != u32::MAX).then_some(self.snd_wnd)
     }
 
     /// Minimum RTT, if it was measured.

@@ -22,7 +22,7 @@ type Added = fn() -> Vec<Item>;
 /// The committed recordings, oldest first: the name of its files, and the items that it has in
 /// addition to those of the recording before. The last one is today's format; the others are never
 /// written again, and always readable.
-const RECORDINGS: [(&str, Added); 6] = [
+const RECORDINGS: [(&str, Added); 7] = [
     // Without the end mark and the checksums.
     ("v1", first),
     ("v1-end", close_not_seen),
@@ -31,6 +31,8 @@ const RECORDINGS: [(&str, Added); 6] = [
     ("v1-chronographs", chronographs),
     // The same columns; the unsent data may be unknown.
     ("v1-unsent", unknown_unsent_data),
+    // The same columns; the other end's window may be unknown.
+    ("v1-window", unknown_window),
 ];
 const OLDEST: &str = RECORDINGS[0].0;
 const TODAY: &str = RECORDINGS[RECORDINGS.len() - 1].0;
@@ -201,6 +203,15 @@ fn unknown_unsent_data() -> Vec<Item> {
     })]
 }
 
+fn unknown_window() -> Vec<Item> {
+    vec![Item::Event(Event {
+        mono_ns: common::STARTED_MONO_NS + 29_000_000,
+        flow: FlowId(0x1003),
+        snapshot: Snapshot { snd_wnd: u32::MAX, ..Snapshot::default() },
+        ..Event::default()
+    })]
+}
+
 fn today() -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.arrows");
@@ -233,7 +244,7 @@ fn old_recordings_are_read_unchanged() {
         let tail = if name == OLDEST { Tail::Unknown } else { Tail::Complete };
         let mut reader = Reader::open(&recording(name)).unwrap();
         assert_eq!(*reader.session(), common::session());
-        let has_all = matches!(name, "v1-chronographs" | TODAY);
+        let has_all = matches!(name, "v1-chronographs" | "v1-unsent" | TODAY);
         assert_eq!(reader.missing_columns().is_empty(), has_all, "{name}");
         let missing = reader.missing_columns().contains(&"sndbuf_bytes");
         assert_eq!(missing, matches!(name, "v1" | "v1-end"), "{name}");

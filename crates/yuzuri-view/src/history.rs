@@ -70,6 +70,11 @@ impl Bucket {
         (self.notsent_bytes != u32::MAX).then_some(self.notsent_bytes)
     }
 
+    /// The other end's window, bytes, if it is known and can limit.
+    pub fn known_snd_wnd_bytes(&self) -> Option<u32> {
+        (self.snd_wnd != u32::MAX).then_some(self.snd_wnd)
+    }
+
     fn new(start_ns: u64, event: &Event, limits: &[LimitInterval], bound: Option<u32>) -> Bucket {
         let s = &event.snapshot;
         let start_us = start_ns / 1000;

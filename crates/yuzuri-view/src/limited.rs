@@ -183,7 +183,7 @@ impl FlowLimits {
             return;
         }
         let s = &event.snapshot;
-        self.has_window |= s.snd_wnd > 0;
+        self.has_window |= s.known_snd_wnd_bytes().is_some_and(|bytes| bytes > 0);
         let mut now = observation(event, self.has_window);
         now.cca = self.cca;
         let counts = Counts {
@@ -350,7 +350,7 @@ fn observation(event: &Event, has_window: bool) -> Observation {
             bytes => bytes.into(),
         },
         mss_bytes: s.mss,
-        receive_window_bytes: has_window.then_some(s.snd_wnd.into()),
+        receive_window_bytes: s.known_snd_wnd_bytes().filter(|_| has_window).map(u64::from),
         unsent_bytes: s.known_notsent_bytes().map(u64::from),
         send_memory_bytes: (s.wmem_queued > 0 || s.sender.sndbuf > 0).then_some(s.wmem_queued.into()),
         send_buffer_bytes: (s.sender.sndbuf > 0).then_some(s.sender.sndbuf.into()),

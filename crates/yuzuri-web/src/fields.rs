@@ -65,7 +65,7 @@ fn measured(min_rtt_us: u32) -> u32 {
 }
 
 /// -1: unknown.
-fn unsent_bytes(bytes: Option<u32>) -> i64 {
+fn known_bytes(bytes: Option<u32>) -> i64 {
     bytes.map_or(-1, i64::from)
 }
 
@@ -106,10 +106,10 @@ pub(crate) const ROW: &[ArrayField<Row>] = fields! { |row: Row, at|
     "SACKED" "sacked_out, segments": "{}" row.last.snapshot.sacked_out;
     "RETRANS_OUT" "retrans_out, segments": "{}" row.last.snapshot.retrans_out;
     "MSS" "mss_cache, bytes": "{}" row.last.snapshot.mss;
-    "SND_WND" "the peer's receive window, bytes": "{}" row.last.snapshot.snd_wnd;
+    "SND_WND" "the peer's receive window, bytes; -1: unknown": "{}" known_bytes(row.last.snapshot.known_snd_wnd_bytes());
     "RCV_WND" "our receive window, bytes": "{}" row.last.snapshot.rcv_wnd;
     "WMEM" "sk_wmem_queued, bytes": "{}" row.last.snapshot.wmem_queued;
-    "NOTSENT" "written and not yet sent, bytes; -1: unknown": "{}" unsent_bytes(row.last.snapshot.known_notsent_bytes());
+    "NOTSENT" "written and not yet sent, bytes; -1: unknown": "{}" known_bytes(row.last.snapshot.known_notsent_bytes());
     "DELIVERY" "delivery rate, bit/s": "{}" row.last.snapshot.delivery_rate_bps;
     "PACING" "pacing rate, bit/s; 0: does not limit": "{}" pacing_bps(row.last.snapshot.pacing_rate_bps);
     "TOTAL_RETRANS" "segments": "{}" row.last.snapshot.total_retrans;
@@ -152,12 +152,12 @@ pub(crate) const BUCKET: &[ArrayField<Bucket>] = fields! { |b: Bucket, at|
     "RETRANSMITS" "segments": "{}" b.retransmits;
     "OUTSTANDING" "sent and not yet cumulatively acknowledged at the end, bytes": "{}" b.outstanding_bytes;
     "SACKED" "selectively acknowledged at the end, bytes": "{}" b.sacked_bytes;
-    "SND_WND" "the peer's receive window at the end, bytes": "{}" b.snd_wnd;
+    "SND_WND" "the peer's receive window at the end, bytes; -1: unknown": "{}" known_bytes(b.known_snd_wnd_bytes());
     "RCV_WND" "our receive window at the end, bytes": "{}" b.rcv_wnd;
     "LIMIT" "what limited the flow for most of the time, index into LIMITS": "{}" b.limit.limit as u8;
     "LIMIT_LEAD" "its certainty, µs (the lead in a majority vote weighted by time); 0: unknown": "{}" b.limit.lead_us;
     "LIMIT_BEFORE" "what limited it from the record before until the start, index into LIMITS; -1: unknown": "{}" limit_index(b.limit_before);
-    "NOTSENT" "the last known of written and not yet sent, bytes; -1: unknown": "{}" unsent_bytes(b.known_notsent_bytes());
+    "NOTSENT" "the last known of written and not yet sent, bytes; -1: unknown": "{}" known_bytes(b.known_notsent_bytes());
     "BOUND" "the last upper bound of the window by sharing that records show (a window that rests at it), segments; 0: none": "{}" b.bound;
 };
 
@@ -183,12 +183,16 @@ pub(crate) const CSV: &[ArrayField<Bucket>] = fields! { |b: Bucket, at|
     "retransmits" "": "{}" b.retransmits;
     "outstanding_bytes" "": "{}" b.outstanding_bytes;
     "sacked_bytes" "": "{}" b.sacked_bytes;
-    "snd_wnd" "": "{}" b.snd_wnd;
+    "snd_wnd" "": "{}" unless_unknown(b.known_snd_wnd_bytes());
     "rcv_wnd" "": "{}" b.rcv_wnd;
     "limited_by" "": "{}" b.limit.known().map_or("", Limit::name);
-    "notsent_bytes" "": "{}" b.known_notsent_bytes().map_or(String::new(), |bytes| bytes.to_string());
+    "notsent_bytes" "": "{}" unless_unknown(b.known_notsent_bytes());
     "bound" "": "{}" unless_zero(b.bound);
 };
+
+fn unless_unknown(bytes: Option<u32>) -> String {
+    bytes.map_or(String::new(), |bytes| bytes.to_string())
+}
 
 fn unless_zero(number: u32) -> String {
     if number == 0 { String::new() } else { number.to_string() }

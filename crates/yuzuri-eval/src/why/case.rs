@@ -40,8 +40,12 @@ impl Rng {
     }
 }
 
+/// The kinds that existed first: a later one has numbers of its own, so that a seed draws their
+/// cases as before.
+const FIRST_KINDS: usize = 13;
+
 /// The kinds of cases.
-pub const KINDS: [&str; 13] = [
+pub const KINDS: [&str; FIRST_KINDS + 1] = [
     "receiver-window",
     "slow-reader",
     "application",
@@ -55,7 +59,16 @@ pub const KINDS: [&str; 13] = [
     "device-holds",
     "two-limits",
     "sharing",
+    "autotuned-window",
 ];
+
+/// The number of a round's case of a kind, given the kind's index.
+pub fn number(round: u64, kind: usize) -> u64 {
+    match kind.checked_sub(FIRST_KINDS) {
+        None => round * FIRST_KINDS as u64 + kind as u64,
+        Some(later) => (later as u64 + 1) * 1_000_000 + round,
+    }
+}
 
 /// How a program reads or writes: the bytes per call, and the interval between calls. An `every` of
 /// zero means without a pause.
@@ -100,6 +113,8 @@ pub struct Case {
     pub queue_bytes: f64,
     pub loss: f64,
     pub receive_buffer: Option<usize>,
+    /// The largest receive buffer that the kernel chooses itself, bytes (`tcp_rmem`).
+    pub max_receive_buffer: Option<usize>,
     pub send_buffer: Option<usize>,
     /// TBF at the sender's own device: rate in bits per second and limit in bytes.
     pub device: Option<(f64, f64)>,
@@ -141,6 +156,7 @@ impl Case {
             queue_bytes: 0.0,
             loss: 0.0,
             receive_buffer: None,
+            max_receive_buffer: None,
             send_buffer: None,
             device: None,
             bound: None,
@@ -163,6 +179,14 @@ impl Case {
                 case.rtt = case.rtt.max(Duration::from_secs_f64(8_000.0 / rate));
                 case.receive_buffer =
                     Some(rng.log_between(4_096.0, bytes.clamp(5_000.0, 200_000.0)) as usize);
+                Phase::of(&[Limit::ReceiverWindow])
+            }
+            "autotuned-window" => {
+                // The window is smaller than the buffer, and so smaller than the path.
+                case.rate_bps = rng.log_between(20e6, 40e6);
+                case.rtt = Duration::from_secs_f64(rng.log_between(0.03, 0.1));
+                case.queue_bytes = case.bdp_bytes() * 2.0;
+                case.max_receive_buffer = Some((case.bdp_bytes() * part.max(0.2)) as usize);
                 Phase::of(&[Limit::ReceiverWindow])
             }
             "slow-reader" => {
@@ -288,6 +312,7 @@ impl Case {
         };
         add("loss", (self.loss > 0.0).then(|| format!("{:.5}", self.loss)));
         add("rcvbuf", self.receive_buffer.map(|b| b.to_string()));
+        add("tcp_rmem", self.max_receive_buffer.map(|b| b.to_string()));
         add("sndbuf", self.send_buffer.map(|b| b.to_string()));
         add(
             "device",

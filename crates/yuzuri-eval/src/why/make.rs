@@ -1,7 +1,7 @@
 //! Runs the transfers and stores the observations.
 
 use super::Make as Args;
-use super::case::{Case, KINDS, Rng};
+use super::case::{self, Case, KINDS, Rng};
 use super::transfer::{Transfer, path};
 use nix::sys::signal::{Signal, kill};
 use nix::time::{ClockId, clock_gettime};
@@ -33,11 +33,11 @@ pub fn all(args: &Args) {
     let folder = &args.folder;
     std::fs::create_dir_all(folder).unwrap();
     for round in args.first_round..args.first_round + args.rounds {
-        for (number, kind) in KINDS.into_iter().enumerate() {
+        for (index, kind) in KINDS.into_iter().enumerate() {
             if !args.only.is_empty() && !args.only.iter().any(|only| only == kind) {
                 continue;
             }
-            let number = round * KINDS.len() as u64 + number as u64;
+            let number = case::number(round, index);
             let case = Case::draw(kind, &mut Rng::new(args.seed, number));
             let name = format!("{}-{number}", args.seed);
             println!("{name} {kind}: {}", case.text());

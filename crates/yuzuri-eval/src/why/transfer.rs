@@ -66,6 +66,10 @@ impl Transfer {
     /// Starts the transfer over the path.
     pub fn start(net: &Net, case: &Case, control: &str) -> Transfer {
         let listener = net.inside(Side::B, || {
+            if let Some(bytes) = case.max_receive_buffer {
+                let sizes = format!("4096 {} {bytes}", bytes.min(131_072));
+                std::fs::write("/proc/sys/net/ipv4/tcp_rmem", sizes).unwrap();
+            }
             let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
             if let Some(bytes) = case.receive_buffer {
                 socket.set_recv_buffer_size(bytes).unwrap();

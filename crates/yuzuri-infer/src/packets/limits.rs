@@ -215,7 +215,7 @@ impl<'a> LimitRules<'a> {
             begins: self.acked_bytes == 0,
             mss_bytes: self.trace.mss_bytes,
             unsent_bytes: Some(if seen.closed { u64::MAX } else { 0 }),
-            receive_window_bytes: Some(if seen.closed { 0 } else { u64::from(seen.window) << self.scale }),
+            receive_window_bytes: Some(if seen.closed { 0 } else { seen.window_bytes(self.scale) }),
             cwnd_segments: 10,
             acked_bytes: self.acked_bytes,
             ..Observation::default()
@@ -229,7 +229,7 @@ impl<'a> LimitRules<'a> {
         let flight = f64::from(round.window).max(1.0);
         self.acked_bytes += (f64::from(round.acked) * f64::from(mss_bytes)) as u64;
         self.retransmitted += round.retransmitted;
-        let window_bytes = u64::from(seen.window) << self.scale;
+        let window_bytes = seen.window_bytes(self.scale);
         let near = seen.point == CapturePoint::Sender;
         let reduction = self.reduction(round);
         let queue_us = seen.passage_us.map_or(0, |passage_us| passage_us - self.min_passage_us);
@@ -251,7 +251,8 @@ impl<'a> LimitRules<'a> {
             let mostly_more = (seen.emptied - cut) * 2 < seen.bursts;
             self.left_more = (seen.last_was_cut && cut > 0) || (!seen.last_ran_out && mostly_more);
         }
-        let receiver_full = self.receiver_full(seen, window_bytes);
+        let knows_window = seen.window > 0 && self.knows_scale;
+        let receiver_full = knows_window && self.receiver_full(seen, window_bytes);
         self.follow(round, seen, flight, reduction.is_some() || seen.repair, receiver_full);
 
         // At most of the acknowledgements nothing was left to send.
@@ -263,6 +264,7 @@ impl<'a> LimitRules<'a> {
         }
         let held = near && i64::from(seen.held_us).max(queue_us - TICK_US / 2) > HELD_US;
         let cwnd_segments = flight.ceil() as u32;
+        let flight_bytes = (flight * f64::from(mss_bytes)) as u64;
         let reads_at_once = self.reads_at_once();
         let answers_late = seen.point != CapturePoint::Receiver && self.answers.at_once() != Some(true);
         let path_is_full = self.path_is_full().filter(|_| !upstream);
@@ -281,15 +283,16 @@ impl<'a> LimitRules<'a> {
             cwnd_segments: if receiver_full { cwnd_segments.saturating_mul(2) } else { cwnd_segments },
             ssthresh_segments: (self.ssthresh != u32::MAX).then_some(self.ssthresh.min(cwnd_segments)),
             in_flight_segments: cwnd_segments,
-            outstanding_bytes: if receiver_full {
-                window_bytes
-            } else {
-                (flight * f64::from(mss_bytes)) as u64
+            // The receiver's window may grow within a round, and so may the flight: compared with
+            // the window at the moment when it was fullest, no more counts than was in flight then.
+            outstanding_bytes: match (receiver_full, knows_window) {
+                (true, _) => window_bytes,
+                (false, true) => flight_bytes.min(seen.used_bytes),
+                (false, false) => flight_bytes,
             },
             mss_bytes,
             // 0 if no window was seen while data without holes was outstanding.
-            receive_window_bytes: (seen.window > 0 && (receiver_full || self.knows_scale))
-                .then_some(window_bytes),
+            receive_window_bytes: knows_window.then_some(window_bytes),
             unsent_bytes: Some(if (emptied || refills == Some(true)) && !receiver_full {
                 0
             } else {
@@ -327,11 +330,11 @@ impl<'a> LimitRules<'a> {
         point != CapturePoint::Receiver && self.bursts.spread()
     }
 
-    /// Whether the receiver's window was full.
+    /// Whether the receiver's window, if it is known, was full.
     fn receiver_full(&self, seen: &RoundObservations, window_bytes: u64) -> bool {
         let mss_bytes = u64::from(self.trace.mss_bytes.max(1));
         let room_bytes = window_bytes.saturating_sub(seen.used_bytes);
-        seen.window > 0 && room_bytes < mss_bytes && self.knows_scale
+        room_bytes < mss_bytes
     }
 
     /// The bursts of a round that the receiver's window cut within a segment.
@@ -573,7 +576,7 @@ fn grows_with_flight<'a>(
 /// If a window was ever full, it is the right one; by chance, a window of another scale is as full
 /// only once in as many cases as it has segments.
 fn least_scale(rounds: &[RoundObservations]) -> u32 {
-    let fits = |scale: u32| rounds.iter().all(|seen| seen.used_bytes <= u64::from(seen.window) << scale);
+    let fits = |scale: u32| rounds.iter().all(|seen| seen.used_bytes <= seen.window_bytes(scale));
     (0..=14).find(|scale| fits(*scale)).unwrap_or(14)
 }
 
@@ -584,7 +587,7 @@ fn shows_scale(trace: &WindowTrace, rounds: &[RoundObservations]) -> bool {
     let mss_bytes = u64::from(trace.mss_bytes.max(1));
     let mut several = std::collections::BTreeSet::new();
     for seen in rounds.iter().filter(|seen| seen.window > 0) {
-        let window_bytes = u64::from(seen.window) << scale;
+        let window_bytes = seen.window_bytes(scale);
         let room_bytes = window_bytes.saturating_sub(seen.used_bytes);
         // A sender with little to send often has exactly one or two segments outstanding.
         let to_the_last_byte = room_bytes == 0 && window_bytes > 2 * mss_bytes;

@@ -86,6 +86,9 @@ pub struct RoundObservations {
     pub used_bytes: u64,
     /// The window field at that time, not scaled.
     pub window: u16,
+    /// This field is that of a SYN, which is never scaled (RFC 7323 section 2.2), and later ones
+    /// are.
+    pub unscaled: bool,
     /// Bursts whose last segment is not full, but ends at the edge of the receiver's window if that
     /// has this scale: the scale, and their number. The window cut these segments
     /// (`tcp_mss_split_point`), so there was more to send.
@@ -148,6 +151,7 @@ impl Default for RoundObservations {
             late: 0,
             used_bytes: 0,
             window: 0,
+            unscaled: false,
             cut: (0, 0),
             last_was_cut: false,
             passage_us: None,
@@ -162,6 +166,11 @@ impl Default for RoundObservations {
 }
 
 impl RoundObservations {
+    /// The receiver's window when it was fullest, bytes.
+    pub(super) fn window_bytes(&self, scale: u32) -> u64 {
+        u64::from(self.window) << if self.unscaled { 0 } else { scale }
+    }
+
     fn add_burst(&mut self, burst: &Burst) {
         self.bursts += 1;
         self.segments += burst.segments;
@@ -296,7 +305,8 @@ pub(super) struct SenderObserver {
     /// Times from one such burst to the next, and from any burst to another one.
     write_gaps: Gaps,
     gaps: Gaps,
-    window: Option<u16>,
+    /// The field, and whether it is that of a SYN beside scaled ones.
+    window: Option<(u16, bool)>,
     passages: (i64, i64),
     first_passage_ns: Option<i64>,
     /// The least time from an acknowledgement to the data sent in response: none at the sender.
@@ -451,13 +461,13 @@ impl SenderObserver {
         self.observations.updates += 1;
     }
 
-    /// Processes the receiver's window that last took effect, not scaled; `more`: it came with an
-    /// acknowledgement of new data.
-    pub(super) fn window(&mut self, window: u16, more: bool) {
-        if let Some(before) = self.window.filter(|_| more) {
+    /// Processes the receiver's window that last took effect: the field, and whether it is that of
+    /// a SYN beside scaled ones; `more`: it came with an acknowledgement of new data.
+    pub(super) fn window(&mut self, window: (u16, bool), more: bool) {
+        if let Some((before, false)) = self.window.filter(|_| more) {
             self.observations.announced += 1;
             // It is rounded to a multiple of its scale.
-            self.observations.shrunk += u32::from(window.saturating_add(1) < before);
+            self.observations.shrunk += u32::from(window.0.saturating_add(1) < before);
         }
         self.window = Some(window);
     }
@@ -477,14 +487,15 @@ impl SenderObserver {
 
     /// Records the outstanding data.
     pub(super) fn used(&mut self, used_bytes: u64) {
-        let Some(window) = self.window else { return };
+        let Some((window, unscaled)) = self.window else { return };
         if let Some(burst) = self.burst.as_mut().filter(|burst| burst.ran_out) {
             burst.edge_scale = edge_scale(used_bytes, window);
         }
-        let fuller = u128::from(used_bytes) * u128::from(self.observations.window)
-            >= u128::from(self.observations.used_bytes) * u128::from(window);
-        if fuller || self.observations.window == 0 {
-            (self.observations.used_bytes, self.observations.window) = (used_bytes, window);
+        let seen = &mut self.observations;
+        let fuller = u128::from(used_bytes) * u128::from(seen.window)
+            >= u128::from(seen.used_bytes) * u128::from(window);
+        if fuller || seen.window == 0 || seen.unscaled != unscaled {
+            (seen.used_bytes, seen.window, seen.unscaled) = (used_bytes, window, unscaled);
         }
     }
 

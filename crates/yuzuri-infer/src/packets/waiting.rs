@@ -14,8 +14,8 @@ pub(super) struct Answer {
     pub(super) window_bytes: u32,
     /// The segment had no data.
     pub(super) pure: bool,
-    /// The window field, not scaled.
-    pub(super) window: u16,
+    /// The window field, not scaled, and whether it is that of a SYN beside scaled ones.
+    pub(super) window: (u16, bool),
     pub(super) timed: bool,
     pub(super) ece: bool,
     pub(super) blocks_used: u8,

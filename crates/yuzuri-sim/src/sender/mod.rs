@@ -402,9 +402,10 @@ impl Sender {
         self.rtt.rttvar_us()
     }
 
-    /// The receiver's window, bytes (`snd_wnd`).
-    pub fn snd_wnd_bytes(&self) -> u64 {
-        u64::from(self.wnd_end.saturating_sub(self.scoreboard.snd_una())) * u64::from(MSS_BYTES)
+    /// The receiver's window, bytes (`snd_wnd`); `None` where the receiver's window never limits.
+    pub fn snd_wnd_bytes(&self) -> Option<u64> {
+        let window = self.wnd_end.saturating_sub(self.scoreboard.snd_una());
+        (self.wnd_end < u32::MAX).then_some(u64::from(window) * u64::from(MSS_BYTES))
     }
 
     /// Whether the connection is established.

@@ -152,8 +152,8 @@ fn whole_seconds(ns: u64) -> String {
     clock::span(ns / 1_000_000_000 * 1_000_000_000)
 }
 
-/// Unsent data; `u32::MAX` is unknown.
-fn unsent(bytes: Option<u32>) -> String {
+/// "-": unknown.
+fn known_bytes(bytes: Option<u32>) -> String {
     bytes.map_or("-".into(), |bytes| text::bytes(bytes.into()))
 }
 
@@ -174,8 +174,8 @@ fn details(mut pen: LineWriter, app: &App, line: &Line) {
         ("delivery", format!("{:>11}", bits(s.delivery_rate_bps))),
         ("mss", format!("{:>5}", s.mss)),
         ("pacing", format!("{:>11}", bits(s.pacing_rate_bps))),
-        ("peer window", format!("{:>7}", text::bytes(s.snd_wnd.into()))),
-        ("unsent", format!("{:>7}", unsent(s.known_notsent_bytes()))),
+        ("peer window", format!("{:>7}", known_bytes(s.known_snd_wnd_bytes()))),
+        ("unsent", format!("{:>7}", known_bytes(s.known_notsent_bytes()))),
         ("rttvar", format!("{:>7}", text::time_us(s.rttvar_us.into()))),
         ("sacked", format!("{:>4}", text::count(s.sacked_out.into()))),
         ("reordering", format!("{:>3}", s.reordering)),
@@ -447,8 +447,8 @@ fn reading(mut pen: LineWriter, app: &App, frame_data: &FrameData, series: &Seri
     if let Some(limit) = series.limit[column] {
         figures.push(("limit", limit.name().to_owned(), theme.limit(limit)));
     }
-    figures.push(("peer window", text::bytes(bucket.snd_wnd.into()), theme.peer_window()));
-    figures.push(("unsent", unsent(bucket.known_notsent_bytes()), theme.unsent()));
+    figures.push(("peer window", known_bytes(bucket.known_snd_wnd_bytes()), theme.peer_window()));
+    figures.push(("unsent", known_bytes(bucket.known_notsent_bytes()), theme.unsent()));
     if bucket.retransmits > 0 {
         figures.push(("retransmitted", bucket.retransmits.to_string(), Style::new()));
     }

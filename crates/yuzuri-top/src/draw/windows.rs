@@ -18,15 +18,14 @@ const LABELS: [&str; 3] = ["⠤ wnd", "▄ uns", "bytes"];
 
 pub(super) fn draw(lane: Rect, area: Rect, buffer: &mut Buffer, app: &App, series: &Series) {
     let theme = app.theme;
-    let most =
-        series.bucket.iter().flatten().map(|b| b.snd_wnd.max(b.known_notsent_bytes().unwrap_or(0))).max();
-    let most = most.unwrap_or(0);
+    let most = |b: &Bucket| b.known_snd_wnd_bytes().max(b.known_notsent_bytes());
+    let most = series.bucket.iter().flatten().filter_map(most).max().unwrap_or(0);
     let top = plot::round_up(f64::from(most.max(1)));
     // Two dots for each column.
     let windows: Vec<Option<Range>> = series
         .bucket
         .iter()
-        .flat_map(|bucket| [bucket.map(|bucket| Range::held(bucket.snd_wnd)); 2])
+        .flat_map(|bucket| [bucket.as_ref().and_then(Bucket::known_snd_wnd_bytes).map(Range::held); 2])
         .collect();
     let unsent: Vec<Option<f64>> = series
         .bucket

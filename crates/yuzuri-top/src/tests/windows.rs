@@ -80,27 +80,45 @@ fn the_peers_window_and_unsent_data_are_lines() {
     }
 }
 
-/// Records of a source that does not know the unsent data: a peer's window, and no second line.
-#[test]
-fn unknown_unsent_data_are_no_line() {
+/// The values of a flow whose records are all the same, on a screen of 160 x 40.
+fn unchanged(snapshot: Snapshot) -> TestScreen {
     let mut model = LiveModel::new(Arc::new(sim::session(Source::Events)), Limits::default());
     let end: SocketAddr = "10.0.0.1:5001".parse().unwrap();
     model.apply(&Item::Flow(Arc::new(Flow { id: FlowId(1), local: end, remote: end, ..Flow::default() })));
     for tenth in 0..200 {
         let mono_ns = sim::START_NS + tenth * SECOND / 10;
-        let snapshot = Snapshot { cwnd: 10, mss: 1448, snd_wnd: 800_000, ..Snapshot::UNKNOWN };
         let event = Event { mono_ns, flow: FlowId(1), kind: Kind::Sample, snapshot, ..Event::default() };
         model.apply(&Item::Event(event));
     }
     model.advance(sim::START_NS + 20 * SECOND);
     let mut test_screen = TestScreen::new(model, Theme::DARK, (160, 40));
     test_screen.keys("\n");
+    test_screen
+}
+
+/// Whether the plot contains such a dot. Right of the plot are its labels.
+fn has(rows: &[String], is_kind: fn(char) -> bool) -> bool {
+    rows.iter().any(|row| row.rsplit_once('│').is_some_and(|(plot, _)| plot.contains(is_kind)))
+}
+
+/// Records of a source that does not know the unsent data: a peer's window, and no second line.
+#[test]
+fn unknown_unsent_data_are_no_line() {
+    let mut test_screen = unchanged(Snapshot { cwnd: 10, mss: 1448, snd_wnd: 800_000, ..Snapshot::UNKNOWN });
     let rows = plot(&test_screen.draw()).unwrap();
     assert!(rows[0].starts_with(" 800k┤") && sides(&rows[0], is_thin) == (true, true), "{}", rows.join("\n"));
-    // Right of the plot are its labels.
-    let is_drawn = |row: &String| row.rsplit_once('│').is_some_and(|(plot, _)| plot.contains(is_thick));
-    assert!(!rows.iter().any(is_drawn), "{}", rows.join("\n"));
+    assert!(!has(&rows, is_thick), "{}", rows.join("\n"));
     assert!(test_screen.text().contains("peer window 800 kB  unsent -"), "{}", test_screen.text());
+}
+
+/// Records of a source whose peer's window never limits: the axis is that of the unsent data.
+#[test]
+fn an_unknown_window_is_no_line() {
+    let mut test_screen = unchanged(Snapshot { cwnd: 10, mss: 1448, notsent: 400_000, ..Snapshot::UNKNOWN });
+    let rows = plot(&test_screen.draw()).unwrap();
+    assert!(rows[0].starts_with(" 400k┤") && has(&rows, is_thick), "{}", rows.join("\n"));
+    assert!(!has(&rows, is_thin), "{}", rows.join("\n"));
+    assert!(test_screen.text().contains("peer window -  unsent 400 kB"), "{}", test_screen.text());
 }
 
 #[test]

@@ -29,7 +29,7 @@ export const R = {
   RETRANS_OUT: 11,
   /** mss_cache, bytes */
   MSS: 12,
-  /** the peer's receive window, bytes */
+  /** the peer's receive window, bytes; -1: unknown */
   SND_WND: 13,
   /** our receive window, bytes */
   RCV_WND: 14,
@@ -115,7 +115,7 @@ export const B = {
   OUTSTANDING: 19,
   /** selectively acknowledged at the end, bytes */
   SACKED: 20,
-  /** the peer's receive window at the end, bytes */
+  /** the peer's receive window at the end, bytes; -1: unknown */
   SND_WND: 21,
   /** our receive window at the end, bytes */
   RCV_WND: 22,

@@ -69,6 +69,9 @@ function boundsAt(flow: Drawn, time: number, shown: number): string {
   return upper > 0 ? `up to ${upper} seg` : lower > 0 ? `from ${lower} seg` : "none";
 }
 
+/** -1: unknown. */
+const knownBytes = (count: number): string => (count < 0 ? NONE : bytes(count));
+
 /** A value with its spread, if it has one. */
 function spread(last: number, min: number, max: number, write: (n: number) => string): string {
   if (min === max) return write(last);
@@ -96,8 +99,8 @@ export function read(flow: Drawn, panel: Panel | undefined, n: number, time: num
     acked: bytes(data[at + (flow.receives ? B.RECEIVED : B.ACKED)]),
     outstanding: bytes(data[at + B.OUTSTANDING]),
     sacked: bytes(data[at + B.SACKED]),
-    unsent: data[at + B.NOTSENT] < 0 ? NONE : bytes(data[at + B.NOTSENT]),
-    window: bytes(data[at + (flow.receives ? B.RCV_WND : B.SND_WND)]),
+    unsent: knownBytes(data[at + B.NOTSENT]),
+    window: knownBytes(data[at + (flow.receives ? B.RCV_WND : B.SND_WND)]),
     state: STATES[data[at + B.STATE] as 0] ?? NONE,
     // Where the drawn records do not show the limit yet, use the list's value of the last two seconds.
     limit: panel?.limitAt(n, time) ?? (time >= flow.store.latest - ROW_PERIOD_US ? limitName(Number(now?.[R.LIMIT] ?? -1)) : undefined) ?? NONE,

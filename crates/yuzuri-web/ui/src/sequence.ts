@@ -35,7 +35,7 @@ export class Sequence {
     }
     const to = Math.min(g.start + g.pixels * g.pixel, end);
     const [counter, window] = receives ? [B.RECEIVED, B.RCV_WND] : [B.ACKED, B.SND_WND];
-    let known: readonly [number, number, number | null, number, number | null] | undefined;
+    let known: readonly [number, number, number | null, number | null, number | null] | undefined;
     let next = 0;
     const hold = (upTo: number): void => {
       for (; next < Math.min(upTo, g.pixels * 2); next += 1) {
@@ -54,7 +54,8 @@ export class Sequence {
         const sacked = receives ? 0 : data[i + B.SACKED];
         const unsent = data[i + B.NOTSENT];
         const written = receives ? acked : unsent < 0 ? null : sent + unsent;
-        known = [acked, sent, written, acked + data[i + window], sacked > 0 ? acked + sacked : null];
+        const room = data[i + window];
+        known = [acked, sent, written, room < 0 ? null : acked + room, sacked > 0 ? acked + sacked : null];
       }
     }
     hold(Math.floor(((to - g.start) / g.pixel) * 2) + 1);

@@ -66,6 +66,18 @@ test("unsent data that is unknown is not drawn", () => {
   assert.deepEqual([sequence.written[at], sequence.windowEnd[at], sequence.written[at - 12]], [null, 109_000, 106_000]);
 });
 
+test("a peer's window that is unknown is not drawn", () => {
+  const made = store(100);
+  const unknown = new Array<number>(STRIDE).fill(0);
+  Object.assign(unknown, { [B.START]: 400_000, [B.LAST]: 400_000, [B.ACKED]: 100_000, [B.OUTSTANDING]: 5000, [B.NOTSENT]: 2000, [B.SND_WND]: -1 });
+  made.push(unknown);
+  const sequence = new Sequence();
+  sequence.fill(made, grid(0, 410_000, 205), 410_000, false);
+  const at = sequence.sent.lastIndexOf(105_000);
+  assert.ok(at > 0);
+  assert.deepEqual([sequence.windowEnd[at], sequence.written[at], sequence.windowEnd[at - 12]], [null, 107_000, 108_000]);
+});
+
 test("a view that begins within a bucket begins with the values of the one before", () => {
   const sequence = new Sequence();
   sequence.fill(store(100, 3000), grid(201_500, 203_500, 100), 400_000, false);

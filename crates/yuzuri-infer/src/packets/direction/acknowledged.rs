@@ -24,11 +24,14 @@ impl Direction {
         if let Some(loss_trace) = &mut self.loss_trace {
             loss_trace.acknowledged(ack, segment.time_ns);
         }
-        let scale = if segment.flags.contains(Flags::SYN) { 0 } else { self.scale.unwrap_or(14) };
+        // The window of a SYN is never scaled (RFC 7323 section 2.2).
+        let syn = segment.flags.contains(Flags::SYN);
+        let scale = if syn { 0 } else { self.scale.unwrap_or(14) };
+        let unscaled = syn && self.scale.is_some_and(|scale| scale > 0);
         if self.is_idle(segment, ack) {
             // Nothing to acknowledge, as in most directions of most flows.
-            let window_bytes = u64::from(segment.window) << scale.min(14);
-            self.receiver_window(ack, ack.saturating_add(window_bytes), segment.window, ack > self.acted_to);
+            let window_end = ack.saturating_add(u64::from(segment.window) << scale.min(14));
+            self.receiver_window(ack, window_end, (segment.window, unscaled), ack > self.acted_to);
             return;
         }
         let sack = &segment.options.sack[..];
@@ -39,10 +42,10 @@ impl Direction {
             timestamp,
             echo,
             pure: segment.payload_bytes == 0,
-            window: segment.window,
+            window: (segment.window, unscaled),
             window_bytes: u32::from(segment.window) << scale.min(14),
             timed: segment.options.timestamps.is_some(),
-            ece: segment.flags.contains(Flags::ECE) && !segment.flags.contains(Flags::SYN),
+            ece: segment.flags.contains(Flags::ECE) && !syn,
             blocks_used: sack.len() as u8,
         };
         if answer.timed {
@@ -71,7 +74,7 @@ impl Direction {
 
     /// Processes the receiver's window. `una`: the previous acknowledgement; `more`: whether this
     /// one acknowledges more.
-    fn receiver_window(&mut self, una: u64, window_end: u64, window: u16, more: bool) {
+    fn receiver_window(&mut self, una: u64, window_end: u64, window: (u16, bool), more: bool) {
         let mss = u64::from(self.window_trace.mss_bytes.max(1));
         if !more && una == self.acted_to && window_end >= self.window_end.saturating_add(mss) {
             self.observations.updated();

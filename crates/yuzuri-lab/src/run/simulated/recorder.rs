@@ -298,7 +298,7 @@ fn snapshot_of(sender: &Sender) -> Snapshot {
         lost_out: sender.lost_out(),
         retrans_out: sender.retrans_out(),
         mss: window.mss_bytes,
-        snd_wnd: small(sender.snd_wnd_bytes()),
+        snd_wnd: sender.snd_wnd_bytes().map_or(u32::MAX, small),
         notsent: sender.unsent_bytes().map_or(u32::MAX, small),
         bytes_acked: sender.acked_bytes(),
         pacing_rate_bps: if window.pacing_rate == 0 {
