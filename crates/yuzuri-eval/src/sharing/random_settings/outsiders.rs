@@ -77,8 +77,11 @@ struct Features {
     cubic_is_low: bool,
 }
 
+/// Whether a setting belongs to a kind.
+type Condition = fn(&Features) -> bool;
+
 /// The kinds, in the order of the table, and the settings that belong to each.
-const KINDS: [(&str, fn(&Features) -> bool); 9] = [
+const KINDS: [(&str, Condition); 9] = [
     ("all", |_| true),
     ("members download", |f| f.downloads),
     ("no member downloads", |f| !f.downloads),
