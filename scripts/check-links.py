@@ -13,12 +13,11 @@ with 1 if there is any.
 import os
 import pathlib
 import re
-import subprocess
 import sys
 import urllib.parse
 
-# Folders that an untracked copy of the tree may contain in addition to its files.
-BUILT = {".git", "target", "node_modules", "lab-results", "dist", "__pycache__"}
+from tracked import tracked
+
 LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\[\]]*\])*\]\(\s*<?([^()\s<>]+(?:\([^()\s]*\)[^()\s<>]*)?)>?(?:\s+\"[^\"]*\")?\s*\)")
 REFERENCE = re.compile(r"^\s{0,3}\[[^\]]+\]:\s*<?([^\s<>]+)>?")
 ATTRIBUTE = re.compile(r"<(?:a|img|source)\b[^>]*?\b(?:href|src|srcset)=\"([^\"]+)\"")
@@ -26,19 +25,6 @@ ID = re.compile(r"<[a-z]+\b[^>]*?\b(?:id|name)=\"([^\"]+)\"")
 FENCE = re.compile(r"^\s*(```+|~~~+)")
 HEADING = re.compile(r"^ {0,3}#{1,6}\s+(.*?)\s*#*\s*$")
 MENTION = re.compile(r"(?P<before>[^\s\"'`()<>\[\]]*?)(?P<path>docs/[\w./-]+?\.md)(?P<anchor>#[\w-]+)?(?P<heading>`?, \"[^\"\n]+\")?")
-
-
-def tracked(root):
-    """Paths of the repository's files, or of all files if the folder is not a repository."""
-    try:
-        listed = subprocess.run(["git", "-C", root, "ls-files", "-z"], capture_output=True, check=True).stdout
-        return [pathlib.PurePosixPath(name) for name in listed.decode().split("\0") if name]
-    except (OSError, subprocess.CalledProcessError):
-        found = []
-        for folder, folders, files in os.walk(root):
-            folders[:] = [name for name in folders if name not in BUILT]
-            found += [pathlib.PurePosixPath(pathlib.Path(folder, name).relative_to(root).as_posix()) for name in files]
-        return found
 
 
 def prose(text):

@@ -7,14 +7,15 @@ after code, and nothing inside string literals. Kept as they are: code blocks, t
 link definitions, rulers, and paragraphs that are aligned by several spaces. Items of lists are wrapped
 with their indentation; code spans and links are not broken.
 
-A folder means its tracked .rs, .c and .h files. With --check nothing is written: prints
+A folder means its tracked .rs, .c and .h files (without git: all of them). With --check nothing is written: prints
 FILE:LINE for each paragraph that would change, and exits with 1 if there is any.
 """
 
 import re
-import subprocess
 import sys
 from pathlib import Path
+
+from tracked import tracked
 
 WIDTH = 100
 TAB = 8
@@ -177,8 +178,7 @@ def sources(names: list[str]) -> list[Path]:
     for name in names:
         path = Path(name)
         if path.is_dir():
-            listed = subprocess.run(["git", "ls-files", "-z", "--", name], capture_output=True, check=True, text=True)
-            found += [Path(file) for file in listed.stdout.split("\0") if Path(file).suffix in SUFFIXES]
+            found += [path / file for file in tracked(path) if file.suffix in SUFFIXES]
         else:
             found.append(path)
     return found

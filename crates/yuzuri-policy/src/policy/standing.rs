@@ -104,7 +104,7 @@ impl Trial {
 
 /// Which windows a terminal uses.
 #[derive(Debug, Clone, Copy, Default)]
-enum Course {
+enum Mode {
     /// The announced ones.
     #[default]
     Obey,
@@ -133,7 +133,7 @@ pub(super) struct Standing {
     exceeded: Duration,
     /// The sums over the decisions at which it was, with announced windows.
     sums: Sums,
-    course: Course,
+    mode: Mode,
     found: Option<Found>,
 }
 
@@ -145,8 +145,8 @@ impl Standing {
         self.judged = Some(now);
         self.note(since_last, seen);
         let seen = seen?;
-        match &mut self.course {
-            Course::Obey => {
+        match &mut self.mode {
+            Mode::Obey => {
                 self.found.take_if(|found| now.since(found.at) > memory());
                 let windows = match self.found {
                     Some(Found { windows: None, at, holds }) if now.since(at) < holds => None,
@@ -155,10 +155,10 @@ impl Standing {
                     _ => Some(Windows { queue_s: self.sums.mean(self.sums.queue_s), least_bps: 0.0 }),
                 };
                 if let Some(windows) = windows.filter(|_| self.exceeded >= AGAIN) {
-                    self.course = Course::Try(Trial::new(now, windows, self.sums));
+                    self.mode = Mode::Try(Trial::new(now, windows, self.sums));
                 }
             }
-            Course::Try(trial) => {
+            Mode::Try(trial) => {
                 let since = now.since(trial.since);
                 if since > settles(Duration::from_secs_f64(seen.srtt_s)) {
                     trial.after.add(seen);
@@ -168,23 +168,23 @@ impl Standing {
                     self.end(now, &trial);
                 }
             }
-            Course::Contend { until, .. } => {
+            Mode::Contend { until, .. } => {
                 if now >= *until {
                     self.obey();
                 }
             }
         }
-        match &self.course {
-            Course::Obey => None,
-            Course::Try(trial) => Some(trial.windows),
-            Course::Contend { windows, .. } => Some(*windows),
+        match &self.mode {
+            Mode::Obey => None,
+            Mode::Try(trial) => Some(trial.windows),
+            Mode::Contend { windows, .. } => Some(*windows),
         }
     }
 
     /// Adds a decision to the evidence. An answer of the leader ends what a terminal does by itself
     /// once it has lasted for [`AGAIN`]: otherwise a leader could end each trial by a short one.
     fn note(&mut self, since_last: Duration, seen: Option<QueueSeen>) {
-        let obeys = matches!(self.course, Course::Obey);
+        let obeys = matches!(self.mode, Mode::Obey);
         match seen {
             // A window below its bound shows nothing about the bound.
             Some(seen) if obeys && !seen.bound => {}
@@ -208,7 +208,7 @@ impl Standing {
     }
 
     fn obey(&mut self) {
-        (self.course, self.exceeded) = (Course::Obey, Duration::ZERO);
+        (self.mode, self.exceeded) = (Mode::Obey, Duration::ZERO);
     }
 
     /// Ends a trial. What it found holds as long as a standing queue that a leader found: for twice
@@ -222,7 +222,7 @@ impl Standing {
         let holds = same.map_or(2 * AGAIN, |found| (2 * found.holds).min(AGAIN_AT_LATEST));
         self.found = Some(Found { at: now, windows, holds });
         match windows {
-            Some(windows) => self.course = Course::Contend { windows, until: now + holds },
+            Some(windows) => self.mode = Mode::Contend { windows, until: now + holds },
             None => self.obey(),
         }
     }
