@@ -270,11 +270,14 @@ fn a_capture_gives_the_same_limit() {
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         let lines = json_lines(&output);
         let answer = of(&lines, local);
-        // A reader that a busy machine wakes late is a slow one.
-        let limits = if late < 0.02 { &["receiver-window"][..] } else { &["receiver-window", "slow-reader"] };
-        assert!(limits.contains(&answer["limit"].as_str().unwrap()), "late {late:.3}: {answer:#}");
-        let window = share(answer, "receiver-window") + share(answer, "slow-reader");
-        assert!(window > 0.8, "{answer:#}");
+        // A busy machine wakes the reader late, which then is a slow one, and delivers the path's
+        // packets late, which then is a queue.
+        let [window, slow, path] =
+            ["receiver-window", "slow-reader", "path"].map(|limit| share(answer, limit));
+        if late < 0.02 && path < 0.05 {
+            assert_eq!(answer["limit"], "receiver-window", "{answer:#}");
+        }
+        assert!(window + slow + path > 0.8, "late {late:.3}: {answer:#}");
         assert_eq!(lines.last().unwrap()["source"], "capture");
         // The capture holds no other flows, and no processes.
         assert_eq!(yuzuri(&["why", file.to_str().unwrap(), "port:1"]).status.code(), Some(3));

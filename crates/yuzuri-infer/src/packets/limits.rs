@@ -340,7 +340,7 @@ impl<'a> LimitRules<'a> {
     /// The bursts of a round that the receiver's window cut within a segment.
     fn cut(&self, seen: &RoundObservations) -> u32 {
         let (scale, count) = seen.cut;
-        if self.knows_scale && scale == self.scale { count } else { 0 }
+        if self.knows_scale && u32::from(scale) == self.scale { count.into() } else { 0 }
     }
 
     /// Which clock of the sender's own determines when its segments leave, while the receiver's

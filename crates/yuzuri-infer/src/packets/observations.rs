@@ -94,7 +94,7 @@ pub struct RoundObservations {
     /// Bursts whose last segment is not full, but ends at the edge of the receiver's window if that
     /// has this scale: the scale, and their number. The window cut these segments
     /// (`tcp_mss_split_point`), so there was more to send.
-    pub cut: (u32, u32),
+    pub cut: (u8, u16),
     /// The last burst is one of them.
     pub last_was_cut: bool,
     /// Mean delay from the sender's timestamp (RFC 7323) to the capture, microseconds. Only
@@ -185,7 +185,7 @@ impl RoundObservations {
         self.last_was_cut = cut_scale.is_some();
         if let Some(scale) = cut_scale {
             let others = if self.cut.0 == scale { self.cut.1 } else { 0 };
-            self.cut = (scale, others + 1);
+            self.cut = (scale, others.saturating_add(1));
         }
         self.ran_out += u32::from(burst.ran_out);
         self.ack_woke_writer += u32::from(burst.ack_woke_writer);
@@ -247,7 +247,7 @@ struct Burst {
     /// Its last segment was not full.
     ran_out: bool,
     /// The scale with which the receiver's window ends where its last segment does.
-    edge_scale: Option<u32>,
+    edge_scale: Option<u8>,
     segments: u32,
     /// Of these, those of its first packet.
     first_segments: u32,
@@ -270,10 +270,10 @@ impl Burst {
 }
 
 /// The scale with which a window field is exactly the outstanding data, if there is one.
-fn edge_scale(used_bytes: u64, window: u16) -> Option<u32> {
+fn edge_scale(used_bytes: u64, window: u16) -> Option<u8> {
     let times = used_bytes.checked_div(window.into())?;
     let is_exact = used_bytes == times * u64::from(window) && times.is_power_of_two();
-    Some(times.trailing_zeros()).filter(|scale| is_exact && *scale <= 14)
+    Some(times.trailing_zeros() as u8).filter(|scale| is_exact && *scale <= 14)
 }
 
 /// A packet of new data.
