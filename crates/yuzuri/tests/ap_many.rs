@@ -4,27 +4,19 @@
 
 mod ap_net;
 
-use ap_net::{Daemon, network};
+use ap_net::{Daemon, YUZURI, network, status};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
-use yuzuri_share::ApStatus;
 use yuzuri_testnet::{AccessPoint, Host, eventually};
 
-const YUZURI: &str = env!("CARGO_BIN_EXE_yuzuri");
 const CONNECTIONS: usize = 10_000;
 /// The daemon's memory for a connection, kB: its state, and the copies that a tick makes.
 const MAX_KB_EACH: u64 = 5;
-
-fn status(runtime: &Path) -> Option<ApStatus> {
-    let asked =
-        Command::new(YUZURI).args(["ap", "status", "--json", "--runtime"]).arg(runtime).output().unwrap();
-    asked.status.success().then(|| serde_json::from_slice(&asked.stdout).unwrap())
-}
 
 /// The connections listed; 0 while the daemon does not answer.
 fn uploads(runtime: &Path) -> usize {

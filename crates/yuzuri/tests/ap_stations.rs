@@ -4,16 +4,14 @@
 
 mod ap_net;
 
-use ap_net::{Daemon, network};
+use ap_net::{Daemon, YUZURI, network, status};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use yuzuri_share::ApStatus;
 use yuzuri_testnet::{AccessPoint, Host, eventually};
 
-const YUZURI: &str = env!("CARGO_BIN_EXE_yuzuri");
 const STATION: Host = Host::Station(0);
 
 fn ip(words: &str) {
@@ -51,32 +49,8 @@ fn roam(net: &AccessPoint) {
     }
 }
 
-fn status(runtime: &Path) -> Option<ApStatus> {
-    let asked =
-        Command::new(YUZURI).args(["ap", "status", "--json", "--runtime"]).arg(runtime).output().unwrap();
-    asked.status.success().then(|| serde_json::from_slice(&asked.stdout).unwrap())
-}
-
-/// Starts `yuzuri ap` at these devices, with a limit for every station from the first tick on;
-/// `None` if this machine does not support the gate.
-fn daemon(net: &AccessPoint, runtime: &Path, devices: &[&str]) -> Option<Daemon> {
-    let file = runtime.join("ap.toml");
-    std::fs::write(&file, "[guests]\nmax_mbps = 8\n").unwrap();
-    let mut command = net.command(Host::AccessPoint, YUZURI);
-    command.args(["ap", "--runtime"]).arg(runtime).arg("--config").arg(&file);
-    devices.iter().for_each(|device| _ = command.args(["-i", device]));
-    let mut daemon = Daemon(command.stderr(Stdio::piped()).spawn().unwrap());
-    let is_there = || status(runtime).is_some();
-    let mut ended = || daemon.0.try_wait().unwrap().is_some();
-    assert!(eventually(|| is_there() || ended()), "the daemon does not start");
-    if is_there() {
-        return Some(daemon);
-    }
-    let mut why = String::new();
-    daemon.0.stderr.take().unwrap().read_to_string(&mut why).unwrap();
-    println!("skipped: {why}");
-    None
-}
+/// The limit of every station.
+const MAX_MBPS: u32 = 8;
 
 /// Uploads while `during` runs; its argument counts the bytes received so far.
 fn upload(net: &AccessPoint, during: impl FnOnce(&AtomicU64)) {
@@ -122,7 +96,9 @@ fn an_upload_stays_bounded_when_its_station_roams_to_another_radio_of_the_gate()
     let Some(net) = network(test, 1) else { return };
     second_way(&net);
     let folder = tempfile::tempdir().unwrap();
-    let Some(daemon) = daemon(&net, folder.path(), &["s0", "t0"]) else { return };
+    let Some(daemon) = Daemon::or_skip(&net, folder.path(), MAX_MBPS, &["-i", "s0", "-i", "t0"]) else {
+        return;
+    };
     let reported = || status(folder.path()).unwrap();
     upload(&net, |received| {
         assert!(eventually(|| bounded(&reported()) == 1), "{:?}", reported());
@@ -148,7 +124,7 @@ fn an_upload_is_unbounded_after_its_station_roams_beyond_the_gate() {
     let Some(net) = network(test, 1) else { return };
     second_way(&net);
     let folder = tempfile::tempdir().unwrap();
-    let Some(daemon) = daemon(&net, folder.path(), &["s0"]) else { return };
+    let Some(daemon) = Daemon::or_skip(&net, folder.path(), MAX_MBPS, &["-i", "s0"]) else { return };
     let reported = || status(folder.path()).unwrap();
     upload(&net, |received| {
         assert!(eventually(|| bounded(&reported()) == 1), "{:?}", reported());
@@ -178,7 +154,7 @@ fn a_station_that_ignores_its_window_is_reported_and_left_alone() {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
-    let Some(daemon) = daemon(&net, folder.path(), &["s0"]) else { return };
+    let Some(daemon) = Daemon::or_skip(&net, folder.path(), MAX_MBPS, &["-i", "s0"]) else { return };
     let reported = || status(folder.path()).unwrap();
     let ignores = || reported().stations.iter().any(|station| station.ignores_window);
     upload(&net, |received| {

@@ -3,47 +3,15 @@
 
 mod ap_net;
 
-use ap_net::{Daemon, network};
+use ap_net::{Daemon, network, status};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use yuzuri_gate::{Bound, FlowKey, Gate, Options};
-use yuzuri_share::ApStatus;
-use yuzuri_testnet::{AccessPoint, Host, eventually};
+use yuzuri_testnet::{AccessPoint, Host};
 
-const YUZURI: &str = env!("CARGO_BIN_EXE_yuzuri");
 /// A burst of so many segments has ACKs that later ones make redundant.
 const BURST_BYTES: usize = 20 * 1448;
-
-fn status(runtime: &Path) -> Option<ApStatus> {
-    let asked =
-        Command::new(YUZURI).args(["ap", "status", "--json", "--runtime"]).arg(runtime).output().unwrap();
-    asked.status.success().then(|| serde_json::from_slice(&asked.stdout).unwrap())
-}
-
-/// Starts the daemon; `None` if this machine does not support the gate.
-fn daemon(net: &AccessPoint, runtime: &Path) -> Option<Daemon> {
-    // The limit bounds each upload from the first tick on, but three times a burst fits into it
-    // (400 Mbit/s for 2 ms are 100 kB).
-    let file = runtime.join("ap.toml");
-    std::fs::write(&file, "[guests]\nmax_mbps = 400\n").unwrap();
-    let mut command = net.command(Host::AccessPoint, YUZURI);
-    command.args(["ap", "-i", "br0", "--radio", "54:g", "--thin-acks", "g", "--runtime"]).arg(runtime);
-    command.arg("--config").arg(&file);
-    let mut daemon = Daemon(command.stderr(Stdio::piped()).spawn().unwrap());
-    let is_there = || status(runtime).is_some();
-    let mut ended = || daemon.0.try_wait().unwrap().is_some();
-    assert!(eventually(|| is_there() || ended()), "the daemon does not start");
-    if is_there() {
-        return Some(daemon);
-    }
-    let mut why = String::new();
-    daemon.0.stderr.take().unwrap().read_to_string(&mut why).unwrap();
-    println!("skipped: {why}");
-    None
-}
 
 /// A connection from the station to the server.
 fn connection(net: &AccessPoint) -> (TcpStream, TcpStream, FlowKey) {
@@ -78,7 +46,10 @@ fn acks_that_would_wait_longer_than_data_for_the_air_are_not_dropped() {
     // A burst takes 2 ms: an ACK at its beginning is answered by the next one.
     net.shape(100, 1_250_000).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let Some(daemon) = daemon(&net, folder.path()) else { return };
+    // The limit bounds each upload from the first tick on, but three times a burst fits into it
+    // (400 Mbit/s for 2 ms are 100 kB).
+    let words = ["-i", "br0", "--radio", "54:g", "--thin-acks", "g"];
+    let Some(daemon) = Daemon::or_skip(&net, folder.path(), 400, &words) else { return };
     let (mut near, mut far, _) = connection(&net);
     let count = bursts(&mut near, &mut far, Duration::from_secs(4));
     let reported = status(folder.path()).unwrap();
